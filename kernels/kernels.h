@@ -1,0 +1,31 @@
+// One body of every kernel, chosen once at start and passed to whoever works on arrays.
+#pragma once
+
+#include <string_view>
+
+#include "core/status.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/apply/apply.h"
+#include "kernels/cast_view/cast_view.h"
+#include "kernels/diff/diff.h"
+#include "kernels/gate/gate.h"
+#include "kernels/outer_step/outer_step.h"
+#include "kernels/reduce/reduce.h"
+
+namespace pulse::kernels {
+
+struct KernelTable {
+  std::string_view name;
+  AdamWFn adamw;
+  ApplyFn apply;
+  CastToBF16Fn cast_to_bf16;
+  DiffFn diff;
+  GateFn gate;
+  OuterStepFn outer_step;
+  ReduceBody reduce;
+};
+
+// "reference", "simd", or "auto" (the fastest present); kInvalidArgument lists what there is.
+StatusOr<KernelTable> ChooseKernels(std::string_view name);
+
+}  // namespace pulse::kernels

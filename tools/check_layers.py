@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Fails if a file includes a header of a module that layers.txt does not allow.
+
+Usage: check_layers.py REPO_ROOT
+Modules are the folders of src/, and the top-level kernels/ and tests/. Two finer rules: trainer/torch
+is seen by app alone, and foreign headers (mpi.h, torch/, nccl.h, cuda) stay inside their own library.
+"""
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'\s*#\s*include\s+[<"]([^">]+)[">]')
+# header pattern -> path prefixes that may include it
+CONFINED = {
+    re.compile(r"^mpi\.h$"): ("src/collective/mpi", "tests/"),
+    re.compile(r"^(torch|ATen|c10)/"): ("src/trainer/torch/",),
+    re.compile(r"^trainer/torch/"): ("src/trainer/torch/", "src/app/", "tests/"),
+    re.compile(r"^(nccl|cuda\w*)\.h$"): ("src/collective/nccl", "kernels/"),
+    re.compile(r"^hwy/"): ("kernels/",),
+}
+
+
+def read_layers(path):
+    allowed = {}
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            module, deps = line.split(":")
+            allowed[module] = {module, *deps.split()}
+    return allowed
+
+
+def module_of(relative):
+    parts = relative.parts
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def check(root, allowed):
+    errors = [f"src/{d.name}: not listed in tools/layers.txt"
+              for d in sorted((root / "src").iterdir()) if d.is_dir() and d.name not in allowed]
+    for top in ("src", "kernels", "tests"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in {".h", ".cc", ".cu", ".cuh"}:
+                continue
+            relative = path.relative_to(root)
+            module = module_of(relative)
+            for number, text in enumerate(path.read_text().splitlines(), 1):
+                m = INCLUDE.match(text)
+                if not m:
+                    continue
+                target = m[1].split("/")[0]
+                if "/" in m[1] and target in allowed and target not in allowed[module]:
+                    errors.append(f"{relative}:{number}: {module} may not include {target}")
+                for pattern, prefixes in CONFINED.items():
+                    if pattern.search(m[1]) and not str(relative).startswith(prefixes):
+                        errors.append(f"{relative}:{number}: <{m[1]}> is confined to {', '.join(prefixes)}")
+    return errors
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    errors = check(root, read_layers(pathlib.Path(__file__).parent / "layers.txt"))
+    for error in errors:
+        print(error)
+    return bool(errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
