@@ -108,26 +108,28 @@ Field OneOf(std::string path, std::string* to, std::vector<std::string> choices,
 // A duration has a unit: "500ms", "30s", "5m". A bare number is refused, since 30 what?
 Field Duration(std::string path, uint64_t* to_ms, uint64_t low_ms, uint64_t high_ms,
                std::string meaning) {
-  return {std::move(path),
-          fmt::format("a duration with its unit (500ms, 30s, 5m) from {}ms to {}ms", low_ms, high_ms),
-          std::move(meaning),
-          [=](const YAML::Node& node) {
-            const auto text = ScalarOf(node);
-            if (!text) return false;
-            const size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
-            const auto value = WholeNumber(text->substr(0, digits));
-            const std::string unit = text->substr(digits);
-            const uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : 0;
-            if (!value || scale == 0 || *value > high_ms / scale) return false;
-            if (*value * scale < low_ms) return false;
-            *to_ms = *value * scale;
-            return true;
-          },
-          [=] { return fmt::format("{}ms", *to_ms); }};
+  return {
+      std::move(path),
+      fmt::format("a duration with its unit (500ms, 30s, 5m) from {}ms to {}ms", low_ms, high_ms),
+      std::move(meaning),
+      [=](const YAML::Node& node) {
+        const auto text = ScalarOf(node);
+        if (!text) return false;
+        const size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
+        const auto value = WholeNumber(text->substr(0, digits));
+        const std::string unit = text->substr(digits);
+        const uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : 0;
+        if (!value || scale == 0 || *value > high_ms / scale) return false;
+        if (*value * scale < low_ms) return false;
+        *to_ms = *value * scale;
+        return true;
+      },
+      [=] { return fmt::format("{}ms", *to_ms); }};
 }
 
 Field WholeList(std::string path, std::vector<uint64_t>* to, uint64_t high, std::string meaning) {
-  return {std::move(path), fmt::format("a list of whole numbers up to {}, such as [0, 0, 1, 1]", high),
+  return {std::move(path),
+          fmt::format("a list of whole numbers up to {}, such as [0, 0, 1, 1]", high),
           std::move(meaning),
           [=](const YAML::Node& node) {
             if (!node.IsSequence()) return false;
@@ -166,7 +168,7 @@ std::vector<Field> LocoFields(RunConfig& c) {
       OneOf("loco.on_non_finite", &c.loco.on_non_finite, {"drop", "stop"},
             "a trainer with a non-finite gradient: drop its round, or stop the job"),
       WholeList("loco.sites", &c.loco.sites, 65'535,
-                "site of each trainer; empty: each its own. Part of the sum's order"),
+                "site of each trainer; empty: one site. Part of the sum's order"),
       Duration("loco.deadline", &c.loco.deadline_ms, 100, 86'400'000,
                "longest wait for the other ranks, a round's computing included"),
   };
@@ -269,7 +271,7 @@ Status ReadField(const std::vector<Field>& fields, std::string_view where, const
   if (field == nullptr) return UnknownKey(fields, where, path);
   if (field->read(node)) return OkStatus();
   const std::string got = node.IsScalar() ? fmt::format("\"{}\"", node.Scalar())
-                          : node.IsMap() ? "a section"
+                          : node.IsMap()  ? "a section"
                           : node.IsNull() ? "nothing"
                                           : "a list";
   return InvalidArgument("{}: {} must be {}, not {}", where, path, field->expected, got);
@@ -353,8 +355,8 @@ std::string ConfigHelp() {
   RunConfig defaults;
   std::string out;
   for (const Field& field : FieldsOf(defaults)) {
-    out += fmt::format("{} = {}\n    {}\n    expects {}\n", field.path, field.write(), field.meaning,
-                       field.expected);
+    out += fmt::format("{} = {}\n    {}\n    expects {}\n", field.path, field.write(),
+                       field.meaning, field.expected);
   }
   return out;
 }

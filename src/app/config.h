@@ -1,5 +1,5 @@
-// The YAML configuration of a training run: a schema of known keys with types, ranges and units, and
-// errors that name file, line and key.
+// The YAML configuration of a training run: a schema of known keys with types, ranges and units,
+// and errors that name file, line and key.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace pulse {
 
-// Defaults are those of configs/wordle.yaml's scale where they depend on the task. Every member has a
-// row in the table in config.cc, which is also what `pulseloco train --help-config` prints.
+// Defaults are those of configs/wordle.yaml's scale where they depend on the task. Every member has
+// a row in the table in config.cc, which is also what `pulseloco train --help-config` prints.
 struct RunConfig {
   struct {
     std::string dir = "runs/wordle";  // everything of the run lies here
@@ -29,7 +29,7 @@ struct RunConfig {
     bool open_gate = false;
     std::string rollout_weights = "global";
     std::string on_non_finite = "stop";
-    std::vector<uint64_t> sites;  // site of trainer k; empty: every trainer its own
+    std::vector<uint64_t> sites;  // site of trainer k; empty: one site
     uint64_t deadline_ms = 300'000;
   } loco;
 
@@ -77,8 +77,9 @@ struct RunConfig {
   std::string log_level = "info";
 };
 
-// text: the file's contents; source: its name for messages. overrides: "loco.local_steps=4", applied
-// after the file, each checked like a line of it. All errors are kInvalidArgument, one line.
+// text: the file's contents; source: its name for messages. overrides: "loco.local_steps=4",
+// applied after the file, each checked like a line of it. All errors are kInvalidArgument, one
+// line.
 StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view source,
                                 const std::vector<std::string>& overrides);
 

@@ -12,7 +12,8 @@ std::string ErrorOf(std::string_view text, const std::vector<std::string>& overr
 
 TEST(Config, ReadsValuesAndKeepsDefaultsForTheRest) {
   const auto config = ParseConfig(
-      "loco:\n  mode: diloco\n  local_steps: 4\n  sites: [0, 0, 1]\n  deadline: 30s\nadam: {learning_rate: 1e-5}\n",
+      "loco:\n  mode: diloco\n  local_steps: 4\n  sites: [0, 0, 1]\n  deadline: 30s\nadam: "
+      "{learning_rate: 1e-5}\n",
       "a.yaml", {"loco.local_steps=16", "run.name=x"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->loco.mode, "diloco");
@@ -30,10 +31,11 @@ TEST(Config, AnEmptyFileIsAllDefaults) {
 }
 
 TEST(Config, ErrorsNameFileLineKeyAndWhatWasExpected) {
-  EXPECT_EQ(ErrorOf("loco:\n  local_step: 4\n"),
-            "a.yaml:2: unknown key \"loco.local_step\"; known here: deadline, local_steps, mode, "
-            "on_non_finite, open_gate, outer_learning_rate, outer_momentum, rollout_weights, rounds, "
-            "sites");
+  EXPECT_EQ(
+      ErrorOf("loco:\n  local_step: 4\n"),
+      "a.yaml:2: unknown key \"loco.local_step\"; known here: deadline, local_steps, mode, "
+      "on_non_finite, open_gate, outer_learning_rate, outer_momentum, rollout_weights, rounds, "
+      "sites");
   EXPECT_EQ(ErrorOf("loco:\n  mode: diloco\n  local_steps: eight\n"),
             "a.yaml:3: loco.local_steps must be a whole number from 1 to 100000, not \"eight\"");
   EXPECT_EQ(ErrorOf("loco:\n  local_steps: -1\n"),
@@ -66,8 +68,9 @@ TEST(Config, ABrokenFileNamesItsLine) {
 TEST(Config, OverridesAreCheckedLikeLines) {
   EXPECT_EQ(ErrorOf("", {"loco.rounds"}),
             "--set loco.rounds: expected KEY=VALUE, such as loco.local_steps=4");
-  EXPECT_EQ(ErrorOf("", {"loco.rounds=0"}),
-            "--set loco.rounds=0: loco.rounds must be a whole number from 1 to 1000000000, not \"0\"");
+  EXPECT_EQ(
+      ErrorOf("", {"loco.rounds=0"}),
+      "--set loco.rounds=0: loco.rounds must be a whole number from 1 to 1000000000, not \"0\"");
   EXPECT_EQ(ErrorOf("", {"nope=1"}).substr(0, 32), "--set nope=1: unknown key \"nope\"");
 }
 

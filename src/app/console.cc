@@ -70,7 +70,8 @@ void ProgressBar::Draw(uint64_t done, int64_t now_ns) {
   if (total_ > 0) {
     const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
     const int filled = static_cast<int>(share * kBarCells);
-    line += fmt::format("[{:#<{}}{:.<{}}] {:3.0f} % ", "", filled, "", kBarCells - filled, share * 100);
+    line +=
+        fmt::format("[{:#<{}}{:.<{}}] {:3.0f} % ", "", filled, "", kBarCells - filled, share * 100);
   }
   line += fmt::format("{} {}/s", FormatBytes(done), FormatBytes(static_cast<uint64_t>(rate)));
   if (total_ > done && rate > 0) {

@@ -48,8 +48,8 @@ class ProgressBar {
   bool drawn_ = false;
 };
 
-// One line rewritten in place ("round 12/100 ..."). Where nothing can be rewritten it is printed as a
-// line of its own, at most every five seconds and at the end.
+// One line rewritten in place ("round 12/100 ..."). Where nothing can be rewritten it is printed as
+// a line of its own, at most every five seconds and at the end.
 class LiveLine {
  public:
   explicit LiveLine(const Console& console);

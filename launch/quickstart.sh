@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The main job, end to end, on this machine: installs what is missing, builds, and post-trains a small
+# transformer to play Wordle with 4 trainers in PULSELoCo rounds, while 2 followers in processes of
+# their own rebuild every published version from the bucket.
+#
+# Usage: bash launch/quickstart.sh [KEY=VALUE ...]     e.g. loco.rounds=20
+# The run lies in runs/quickstart/. A second call finds it finished and only prints its table;
+# remove the folder to run it again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+for setting in "$@"; do
+  case "$setting" in
+    *=*) ;;
+    *) echo "quickstart.sh: $setting: expected KEY=VALUE, such as loco.rounds=20" >&2; exit 2 ;;
+  esac
+done
+
+run=runs/quickstart
+program=build/release/pulseloco
+trainers=4
+
+bash launch/install_dependencies.sh --build-only
+if [ ! -f build/release/build.ninja ]; then
+  # The tests are left to tests/run.sh, which turns them on again.
+  tests=OFF
+  [ -f /usr/include/gmock/gmock.h ] && tests=ON
+  cmake --preset release -DPULSE_BUILD_TESTS=$tests >build-configure.log ||
+    { cat build-configure.log >&2; exit 1; }
+  rm -f build-configure.log
+fi
+cmake --build build/release --target pulseloco
+
+if [ -f "$run/final.safetensors" ]; then
+  echo "$run holds a finished run; remove it to run again."
+  exec "$program" report "$run"
+fi
+rm -rf "$run"
+mkdir -p "$run"
+
+settings=()
+for setting in "$@"; do settings+=(--set "$setting"); done
+
+# Open MPI refuses root unless told twice, and more ranks than cores unless told.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+followers=()
+stop() {
+  for pid in "${followers[@]}"; do kill "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+for i in 0 1; do
+  mkdir -p "$run/follower-$i"
+  evaluate=()
+  [ "$i" = 0 ] && evaluate=(--evaluate configs/quickstart.yaml)
+  "$program" follow --bucket "$run/bucket" --run quickstart --out "$run/follower-$i/current.safetensors" \
+    --every-version --until-final --wait --poll 200ms --record "$run/follower-$i/versions.jsonl" \
+    "${evaluate[@]}" --progress never >"$run/follower-$i/log" 2>&1 &
+  followers+=($!)
+done
+
+# mpirun's pipes hide the terminal from the ranks, so say whether there is one.
+progress=never
+[ -t 2 ] && progress=always
+[ -t 2 ] || progress=auto
+mpirun -n $trainers --oversubscribe --bind-to none "$program" train configs/quickstart.yaml \
+  --set run.dir="$run" --set run.name=quickstart --progress $progress "${settings[@]}"
+
+for i in 0 1; do
+  if ! wait "${followers[$i]}"; then
+    echo "quickstart.sh: follower $i failed:" >&2
+    tail -n 3 "$run/follower-$i/log" >&2
+    exit 1
+  fi
+done
+followers=()
+echo
+exec "$program" report "$run"

@@ -1,0 +1,68 @@
+#include "app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "app/exit_code.h"
+
+namespace pulse {
+namespace {
+
+constexpr std::array kCommands = {AddTrain, AddEvaluate, AddReport,  AddPublish, AddFollow,
+                                  AddDiff,  AddApply,    AddInspect, AddVerify,  AddGc};
+
+void PrintError(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');  // one line, whatever a library said
+  fmt::print(stderr, "pulseloco: {}\n", message);
+}
+
+}  // namespace
+
+void AddConsoleOptions(CLI::App& command, Console& console) {
+  command.add_flag("--json", console.json, "Results as JSON on stdout, no progress");
+  command
+      .add_option_function<std::string>(
+          "--progress",
+          [&console](const std::string& when) {
+            console.progress = when == "always"  ? ShowProgress::kAlways
+                               : when == "never" ? ShowProgress::kNever
+                                                 : ShowProgress::kAuto;
+          },
+          "auto (on a terminal), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+int RunCommandLine(int argc, char** argv) {
+  Environment env;
+  env.filesystem = MakePosixFilesystem();
+  env.console.clock = &env.clock;
+
+  CLI::App app{
+      "PULSELoCo: trainers exchange, and inference workers fetch, only the weights that change.\n"
+      "Exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 stale base, 6 unreachable, 7 lost "
+      "the "
+      "race,\n8 timed out, 9 no space, 10 no permission, 11 not supported, 130 interrupted, 1 "
+      "anything else."};
+  app.name("pulseloco");
+  app.set_version_flag("--version", std::string("pulseloco ") + PULSE_VERSION);
+  app.require_subcommand(1);
+  Action chosen;
+  for (const auto add : kCommands) add(app, env, chosen);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    PrintError(fmt::format("{}; see pulseloco --help", error.what()));
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const Status status = chosen();
+  if (!status.ok()) PrintError(std::string(ToStd(status.message())));
+  return static_cast<int>(ExitCodeOf(status));
+}
+
+}  // namespace pulse

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/command_line.h"
+#include "app/parts.h"
+#include "kernels/kernels.h"
+#include "sync/checkpoint.h"
+#include "sync/publisher.h"
+
+namespace pulse {
+namespace {
+
+struct PublishArguments {
+  std::string bucket, model, log_level = "warn", sign_key;
+  PublisherOptions publisher;
+  PublishOptions publish;
+};
+
+void Print(const Console& console, const Published& published) {
+  const Manifest& m = published.manifest;
+  const std::string version = fmt::format("{}.{}", m.id.epoch, m.id.number);
+  if (console.json) {
+    const nlohmann::json json = {{"run", m.run},
+                                 {"version", version},
+                                 {"digest", m.target_digest.Hex()},
+                                 {"changed", m.changed},
+                                 {"delta_bytes", m.bytes(PayloadRole::kDelta)},
+                                 {"anchor_bytes", m.bytes(PayloadRole::kAnchor)},
+                                 {"anchor_reason", m.reason}};
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print(
+      "published {} version {}: {} elements changed, delta {}{}\ndigest {}\n", m.run, version,
+      m.changed, FormatBytes(m.bytes(PayloadRole::kDelta)),
+      m.has(PayloadRole::kAnchor)
+          ? fmt::format(", anchor {} ({})", FormatBytes(m.bytes(PayloadRole::kAnchor)), m.reason)
+          : "",
+      m.target_digest.Hex());
+}
+
+Status Publish(Environment& env, PublishArguments& a) {
+  PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
+  PULSE_ASSIGN_OR_RETURN(const auto logger, MakeLogger(a.log_level, ""));
+  PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, a.model));
+  PULSE_ASSIGN_OR_RETURN(const auto store,
+                         OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
+  if (!a.sign_key.empty()) {
+    PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(*env.filesystem, a.sign_key, 1 << 16));
+    PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, SigningKey::FromPem(AsText(pem)));
+  }
+  SystemNonces nonces;
+  PULSE_ASSIGN_OR_RETURN(
+      const auto publisher,
+      Publisher::Open(a.publisher, {*store, *env.filesystem, env.clock, nonces, kernels, *logger}));
+  ProgressBar bar(env.console, "publish", checkpoint->schema().bytes());
+  a.publish.progress = [&bar](uint64_t done) { bar.Update(done); };
+  PULSE_ASSIGN_OR_RETURN(const Published published,
+                         publisher->Publish(checkpoint->view(), a.publish));
+  Print(env.console, published);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
+  CLI::App* command =
+      app.add_subcommand("publish", "Publish a checkpoint as the next version of a run");
+  auto a = std::make_shared<PublishArguments>();
+  command->add_option("--bucket", a->bucket, "URI or path of the bucket; made if missing")
+      ->required();
+  command->add_option("--model", a->model, "Checkpoint: .safetensors file or folder")->required();
+  command->add_option("--run", a->publisher.run, "Run in the bucket")->capture_default_str();
+  command->add_flag("--anchor", a->publish.anchor,
+                    "Also write a full copy; needed when tensors were added, removed or reshaped");
+  command->add_option("--state", a->publisher.state_directory,
+                      "Folder for a copy of the last version, so that the next publish need not "
+                      "rebuild it from the bucket");
+  command->add_flag(
+      "--single-writer", a->publisher.single_writer,
+      "Allow a store without conditional puts: you promise that nobody else publishes");
+  command->add_option("--sign-key", a->sign_key,
+                      "Ed25519 private key (PEM) to sign manifests with");
+  command
+      ->add_option("--anchor-share", a->publisher.anchor_share,
+                   "New anchor when the deltas since the last weigh this share of it")
+      ->capture_default_str();
+  command->add_option("--threads", a->publisher.threads, "Threads")->check(CLI::Range(1, 1024));
+  command->add_option("--log-level", a->log_level, "trace, debug, info, warn, error or off");
+  AddConsoleOptions(*command, env.console);
+  command->callback([&env, &chosen, a] { chosen = [&env, a] { return Publish(env, *a); }; });
+}
+
+}  // namespace pulse

@@ -1,0 +1,32 @@
+// Names in a configuration or on the command line -> concrete parts. The only place that knows
+// which store, trainer or communicator stands behind a word.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "app/config.h"
+#include "core/clock.h"
+#include "core/status.h"
+#include "store/filesystem.h"
+#include "store/store.h"
+#include "trainer/trainer.h"
+
+namespace pulse {
+
+enum class BucketAccess {
+  kExisting,  // kNotFound if it is not there
+  kCreate,    // make it if it is not there
+};
+
+// "file:///absolute/path", or a plain path. Both references must outlive the store.
+StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
+                                            Filesystem& fs, Clock& clock);
+
+// progress: called during a long start (the warm start) with steps done and in all.
+StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,
+                                               std::function<void(uint64_t, uint64_t)> progress);
+
+}  // namespace pulse
