@@ -337,6 +337,13 @@ StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view source,
   return config;
 }
 
+StatusOr<RunConfig> LoadConfig(Filesystem& fs, const std::string& path,
+                               const std::vector<std::string>& overrides) {
+  constexpr uint64_t kMaxConfigBytes = 1 << 20;  // by hand nobody writes more
+  PULSE_ASSIGN_OR_RETURN(const Bytes text, ReadFile(fs, path, kMaxConfigBytes));
+  return ParseConfig(AsText(text), path, overrides);
+}
+
 std::string ConfigToYaml(const RunConfig& config) {
   RunConfig copy = config;
   std::string out, section;

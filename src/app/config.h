@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "store/filesystem.h"
 
 namespace pulse {
 
@@ -82,6 +83,10 @@ struct RunConfig {
 // line.
 StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view source,
                                 const std::vector<std::string>& overrides);
+
+// ParseConfig of a file; kNotFound.
+StatusOr<RunConfig> LoadConfig(Filesystem& fs, const std::string& path,
+                               const std::vector<std::string>& overrides);
 
 // The whole configuration as YAML that ParseConfig reads back to the same values.
 std::string ConfigToYaml(const RunConfig& config);

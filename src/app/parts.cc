@@ -1,0 +1,79 @@
+#include "app/parts.h"
+
+#include <filesystem>
+
+#include "store/file_store.h"
+#include "trainer/synthetic.h"
+#ifdef PULSE_HAVE_TORCH
+#include "trainer/torch/torch_trainer.h"
+#endif
+
+namespace pulse {
+namespace {
+
+StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
+                                              std::function<void(uint64_t, uint64_t)> progress) {
+#ifdef PULSE_HAVE_TORCH
+  const auto& t = config.trainer;
+  TorchTrainerOptions options;
+  options.seed = config.run.seed;
+  options.threads = static_cast<uint32_t>(t.threads);
+  options.words = t.dictionary;
+  options.word_count = static_cast<uint32_t>(t.words);
+  options.groups = static_cast<uint32_t>(t.groups);
+  options.group_games = static_cast<uint32_t>(t.games_per_group);
+  options.clip = t.clip_ratio;
+  options.max_gradient_norm = t.clip_gradient;
+  options.warm_start_steps = static_cast<uint32_t>(t.warm_start_steps);
+  options.warm_start_games = static_cast<uint32_t>(t.warm_start_games);
+  options.warm_start_learning_rate = t.warm_start_learning_rate;
+  options.warm_start_threads = static_cast<uint32_t>(t.warm_start_threads);
+  if (progress) {
+    options.warm_start_progress = [progress](uint64_t step, uint64_t total, double /*loss*/) {
+      progress(step, total);
+    };
+  }
+  return MakeTorchTrainer(std::move(options));
+#else
+  (void)config;
+  (void)progress;
+  return Unimplemented(
+      "trainer.kind wordle: this build has no LibTorch; install libtorch-dev and build with "
+      "-DPULSE_TORCH=ON, or use trainer.kind synthetic");
+#endif
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
+                                            Filesystem& fs, Clock& clock) {
+  std::string_view path = uri;
+  const size_t scheme = uri.find("://");
+  if (scheme != std::string_view::npos) {
+    if (uri.substr(0, scheme) != "file") {
+      return Unimplemented("bucket {}: only file:///path and plain paths are supported", uri);
+    }
+    path = uri.substr(scheme + 3);
+    if (!path.starts_with('/')) {
+      return InvalidArgument("bucket {}: expected file:///absolute/path", uri);
+    }
+  }
+  if (path.empty()) return InvalidArgument("bucket: expected file:///path or a path, not nothing");
+  std::error_code error;
+  const std::string root = std::filesystem::absolute(path, error).lexically_normal().string();
+  if (error) return InvalidArgument("bucket {}: {}", uri, error.message());
+  return OpenFileStore({.root = root, .create = access == BucketAccess::kCreate}, fs, clock);
+}
+
+StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,
+                                               std::function<void(uint64_t, uint64_t)> progress) {
+  if (config.trainer.kind == "wordle") return MakeWordle(config, std::move(progress));
+  SyntheticOptions options;
+  options.tensors = LlmLikeTensors(config.trainer.elements);
+  options.seed = config.run.seed;
+  options.gradient_scale = static_cast<float>(config.trainer.gradient_scale);
+  PULSE_ASSIGN_OR_RETURN(auto trainer, SyntheticTrainer::Make(std::move(options)));
+  return std::unique_ptr<Trainer>(std::move(trainer));
+}
+
+}  // namespace pulse

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""The command line as a user meets it: real processes, real files, exit codes and one-line errors.
+
+Usage: cli_test.py PROGRAM [unittest arguments]
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import safetensors_file
+
+PROGRAM = None
+OK, USAGE, NOT_FOUND, CORRUPT, STALE = 0, 2, 3, 4, 5
+
+
+def model(rng, elements=5000):
+    """A small model with BF16 and FP32 tensors, an empty one and a scalar."""
+    words = struct.pack(f"<{elements}H", *[0x3C00 + rng.randrange(256) for _ in range(elements)])
+    norm = struct.pack("<8f", *[1 + rng.random() for _ in range(8)])
+    return [("b.norm", "F32", [8], norm), ("d.scalar", "F32", [], struct.pack("<f", 0.5)),
+            ("a.weight", "BF16", [elements], words), ("c.empty", "BF16", [0, 4], b"")]
+
+
+def nudge(rng, tensors, share=0.01):
+    out = []
+    for name, dtype, shape, raw in tensors:
+        if dtype == "BF16" and raw:
+            words = list(struct.unpack(f"<{len(raw) // 2}H", raw))
+            words = [(w + rng.choice((-1, 1))) & 0xFFFF if rng.random() < share else w for w in words]
+            raw = struct.pack(f"<{len(words)}H", *words)
+        out.append((name, dtype, shape, raw))
+    return out
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="pulseloco-cli-")
+        self.addCleanup(shutil.rmtree, self.dir, True)
+        self.rng = random.Random(1)
+
+    def path(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    def run_program(self, *args, expect=OK, env=None):
+        result = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=120,
+                                cwd=self.dir, env={**os.environ, **(env or {})})
+        self.assertEqual(result.returncode, expect, f"{args}\n{result.stdout}\n{result.stderr}")
+        if expect != OK:
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+            self.assertTrue(result.stderr.startswith("pulseloco: "), result.stderr)
+        return result
+
+    def write_model(self, name, tensors):
+        safetensors_file.write(self.path(name), tensors)
+        return self.path(name)
+
+    def two_models(self):
+        before = model(self.rng)
+        return (self.write_model("a.safetensors", before),
+                self.write_model("b.safetensors", nudge(self.rng, before)))
+
+    # --- help and usage
+
+    def test_every_command_explains_itself(self):
+        top = self.run_program("--help").stdout
+        for command in ("train", "evaluate", "report", "publish", "follow", "diff", "apply", "inspect",
+                        "verify", "gc"):
+            self.assertIn(command, top)
+            self.assertIn("--help", self.run_program(command, "--help").stdout)
+        self.assertRegex(self.run_program("--version").stdout, r"^pulseloco \d+\.\d+\.\d+")
+
+    def test_wrong_usage_is_one_line_and_code_2(self):
+        self.run_program(expect=USAGE)
+        self.run_program("frobnicate", expect=USAGE)
+        self.run_program("diff", "a", expect=USAGE)
+        self.run_program("train", "x.yaml", "--progress", "perhaps", expect=USAGE)
+
+    # --- diff and apply
+
+    def test_apply_rebuilds_what_diff_saw(self):
+        a, b = self.two_models()
+        self.run_program("diff", a, b, "-o", self.path("p"))
+        out = self.run_program("apply", a, self.path("p"), "-o", self.path("c.safetensors"), "--json")
+        self.assertEqual(safetensors_file.read(b)[1], safetensors_file.read(self.path("c.safetensors"))[1])
+        self.assertEqual(json.loads(out.stdout)["elements"], 5009)
+        self.assertLess(os.path.getsize(self.path("p")), os.path.getsize(b) / 4)
+        metadata, tensors = safetensors_file.read(self.path("p"))  # a valid safetensors file
+        self.assertTrue(all(dtype == "U8" for dtype, _, _ in tensors.values()))
+
+    def test_a_damaged_patch_is_refused_and_leaves_nothing(self):
+        a, b = self.two_models()
+        self.run_program("diff", a, b, "-o", self.path("p"))
+        good = open(self.path("p"), "rb").read()
+        out = self.path("out.safetensors")
+        for size in (0, 7, 8, 100, len(good) // 2, len(good) - 1):
+            open(self.path("bad"), "wb").write(good[:size])
+            self.run_program("apply", a, self.path("bad"), "-o", out, expect=CORRUPT)
+        for at in self.rng.sample(range(len(good)), 40):
+            flipped = bytearray(good)
+            flipped[at] ^= 1 << self.rng.randrange(8)
+            open(self.path("bad"), "wb").write(flipped)
+            result = subprocess.run([PROGRAM, "apply", a, self.path("bad"), "-o", out],
+                                    capture_output=True, text=True, timeout=60)
+            if result.returncode == 0:  # a flip that changes nothing of what is rebuilt
+                self.assertEqual(safetensors_file.read(out)[1], safetensors_file.read(b)[1])
+                os.remove(out)
+            else:
+                self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        self.assertEqual([f for f in os.listdir(self.dir) if f.startswith("out")], [])
+
+    def test_a_wrong_base_is_refused_before_anything_is_written(self):
+        a, b = self.two_models()
+        self.run_program("diff", a, b, "-o", self.path("p"))
+        result = self.run_program("apply", b, self.path("p"), "-o", self.path("c"), expect=STALE)
+        self.assertIn("base", result.stderr)
+        self.assertFalse(os.path.exists(self.path("c")))
+
+    def test_missing_and_foreign_files_are_named(self):
+        a, _ = self.two_models()
+        self.assertIn("nope", self.run_program("diff", a, "nope", "-o", "p", expect=NOT_FOUND).stderr)
+        open(self.path("text"), "w").write("not a checkpoint, but long enough to look like one")
+        self.assertIn("text", self.run_program("diff", a, "text", "-o", "p", expect=CORRUPT).stderr)
+        other = self.write_model("other.safetensors", [("z", "BF16", [1], b"\0\0")])
+        self.assertIn("a.weight", self.run_program("diff", a, other, "-o", "p", expect=STALE).stderr)
+        self.assertFalse(os.path.exists(self.path("p")))
+
+    # --- bucket
+
+    def publish(self, tensors, *extra, expect=OK):
+        self.write_model("m.safetensors", tensors)
+        return self.run_program("publish", "--bucket", "bucket", "--model", "m.safetensors", *extra,
+                                "--json", expect=expect)
+
+    def follow(self, *extra, expect=OK):
+        return self.run_program("follow", "--bucket", "bucket", "--out", "copy.safetensors", "--once",
+                                "--json", *extra, expect=expect)
+
+    def test_a_follower_rebuilds_each_version_and_verify_agrees(self):
+        tensors = model(self.rng)
+        for state in ((), (), ("--state", "state"), ("--state", "state")):
+            tensors = nudge(self.rng, tensors)
+            published = json.loads(self.publish(tensors, *state).stdout)
+            self.follow()
+            self.assertEqual(safetensors_file.read(self.path("copy.safetensors"))[1],
+                             {n: (d, s, r) for n, d, s, r in tensors})
+        self.assertIn(published["digest"], self.run_program("inspect", "bucket").stdout)
+        self.assertIn(published["digest"], self.run_program("inspect", "copy.safetensors").stdout)
+        self.assertIn("4 versions", self.run_program("verify", "bucket").stdout)
+
+    def test_no_change_still_makes_a_version(self):
+        tensors = model(self.rng)
+        first = json.loads(self.publish(tensors).stdout)
+        second = json.loads(self.publish(tensors).stdout)
+        self.assertEqual(first["digest"], second["digest"])
+        self.assertEqual(second["changed"], 0)
+
+    def test_a_changed_schema_needs_an_anchor_and_says_so(self):
+        tensors = model(self.rng)
+        self.publish(tensors)
+        renamed = [("a.renamed" if n == "a.weight" else n, d, s, r) for n, d, s, r in tensors]
+        self.assertIn("anchor", self.publish(renamed, expect=STALE).stderr)
+        self.publish(renamed, "--anchor")
+        self.follow()
+
+    def test_a_missing_bucket_is_named(self):
+        result = self.run_program("follow", "--bucket", "no-such", "--out", "x", "--once", expect=NOT_FOUND)
+        self.assertIn("no-such", result.stderr)
+        self.run_program("verify", "no-such", expect=NOT_FOUND)
+        self.assertFalse(os.path.exists(self.path("no-such")))
+
+    def test_an_unsupported_bucket_is_said_to_be_so(self):
+        self.run_program("verify", "gopher://x/y", expect=11)
+
+    def test_a_place_that_can_not_be_written_is_named(self):
+        self.publish(model(self.rng))
+        open(self.path("file"), "w").close()
+        result = subprocess.run([PROGRAM, "follow", "--bucket", "bucket", "--out", "file/x", "--once"],
+                                capture_output=True, text=True, cwd=self.dir, timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        self.assertIn("file/x", result.stderr)
+
+    def test_damage_in_the_bucket_is_found_and_the_copy_stays(self):
+        tensors = model(self.rng)
+        self.publish(tensors)
+        self.follow()
+        before = open(self.path("copy.safetensors"), "rb").read()
+        self.publish(nudge(self.rng, tensors))
+        deltas = [os.path.join(d, f) for d, _, files in os.walk(self.path("bucket")) for f in files
+                  if f.startswith("delta-")]
+        newest = max(deltas, key=os.path.getmtime)
+        raw = bytearray(open(newest, "rb").read())
+        raw[len(raw) // 2] ^= 4
+        open(newest, "wb").write(raw)
+        self.follow(expect=CORRUPT)
+        self.assertEqual(open(self.path("copy.safetensors"), "rb").read(), before)
+        self.run_program("verify", "bucket", expect=CORRUPT)
+
+    def test_gc_keeps_the_newest_and_what_it_stands_on(self):
+        tensors = model(self.rng)
+        for i in range(6):
+            tensors = nudge(self.rng, tensors)
+            self.publish(tensors, *(("--anchor",) if i == 3 else ()))
+        gc = ("gc", "bucket", "--keep", "2", "--min-age-minutes", "0", "--json")
+        dry = json.loads(self.run_program(*gc, "--dry-run").stdout)
+        self.assertGreater(len(dry["remove"]), 0)
+        self.assertIn("6 versions", self.run_program("verify", "bucket").stdout)
+        done = json.loads(self.run_program(*gc).stdout)
+        self.assertEqual(done["removed"], len(dry["remove"]))
+        self.assertIn("3 versions", self.run_program("verify", "bucket").stdout)
+        self.follow()
+
+    def test_killed_publishers_and_followers_leave_a_bucket_that_goes_on(self):
+        tensors = model(self.rng, 300_000)
+        self.publish(tensors)
+        done = 0
+        for i in range(12):
+            tensors = nudge(self.rng, tensors, 0.05)
+            self.write_model("m.safetensors", tensors)
+            for args in (("publish", "--bucket", "bucket", "--model", "m.safetensors"),
+                         ("follow", "--bucket", "bucket", "--out", "copy.safetensors", "--once")):
+                process = subprocess.Popen([PROGRAM, *args], cwd=self.dir, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL)
+                try:
+                    process.wait(timeout=0.004 * i)
+                    done += 1
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
+        self.publish(tensors)
+        self.follow()
+        self.assertEqual(safetensors_file.read(self.path("copy.safetensors"))[1],
+                         {n: (d, s, r) for n, d, s, r in tensors})
+        self.run_program("gc", "bucket", "--min-age-minutes", "0")
+        self.assertNotIn("orphan:", self.run_program("verify", "bucket").stdout)
+
+    def test_a_continuous_follower_stops_cleanly_on_ctrl_c(self):
+        self.publish(model(self.rng))
+        process = subprocess.Popen([PROGRAM, "follow", "--bucket", "bucket", "--out", "copy.safetensors",
+                                    "--poll", "50ms"], cwd=self.dir, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 30
+        while not os.path.exists(self.path("copy.safetensors")) and time.monotonic() < deadline:
+            time.sleep(0.02)  # another process's file: there is nothing to wait on
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertTrue(os.path.exists(self.path("copy.safetensors")))
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
