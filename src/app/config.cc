@@ -358,6 +358,18 @@ std::string ConfigToYaml(const RunConfig& config) {
   return out;
 }
 
+std::map<std::string, std::string> AgreedTrainerSettings(const RunConfig& config) {
+  // Where a host keeps its dictionary and how many threads it has are its own business.
+  const std::set<std::string> own = {"trainer.dictionary", "trainer.threads",
+                                     "trainer.warm_start_threads"};
+  RunConfig copy = config;
+  std::map<std::string, std::string> settings;
+  for (const Field& field : TrainerFields(copy)) {
+    if (!own.contains(field.path)) settings[field.path] = field.write();
+  }
+  return settings;
+}
+
 std::string ConfigHelp() {
   RunConfig defaults;
   std::string out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,9 @@ StatusOr<RunConfig> LoadConfig(Filesystem& fs, const std::string& path,
 
 // The whole configuration as YAML that ParseConfig reads back to the same values.
 std::string ConfigToYaml(const RunConfig& config);
+
+// The settings of the trainer that decide its gradients, so that all ranks must agree on them.
+std::map<std::string, std::string> AgreedTrainerSettings(const RunConfig& config);
 
 // Every key with type, default and meaning, as a table for the terminal.
 std::string ConfigHelp();

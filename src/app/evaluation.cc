@@ -44,13 +44,13 @@ StatusOr<std::vector<float>> LoadWeights(Filesystem& fs, const std::string& path
     const TensorSpec& spec = schema.tensors()[i];
     const auto found = checkpoint->schema().Find(spec.name);
     if (!found.ok()) {
-      return FailedPrecondition("{} has no tensor \"{}\"; is it of this configuration's model?", path,
-                                spec.name);
+      return FailedPrecondition("{} has no tensor \"{}\"; is it of this configuration's model?",
+                                path, spec.name);
     }
-    PULSE_RETURN_IF_ERROR(Annotate(LoadTensor(spec, checkpoint->schema().tensors()[*found],
-                                              checkpoint->view().tensors[*found],
-                                              weights.data() + schema.offset(i)),
-                                   path));
+    PULSE_RETURN_IF_ERROR(
+        Annotate(LoadTensor(spec, checkpoint->schema().tensors()[*found],
+                            checkpoint->view().tensors[*found], weights.data() + schema.offset(i)),
+                 path));
   }
   return weights;
 }
@@ -75,8 +75,9 @@ std::string EvaluationText(const Metrics& metrics, bool json) {
   if (value("games") > 0) {
     const WinRate rate{static_cast<uint64_t>(value("games")), static_cast<uint64_t>(value("wins")),
                        value("reward_sum")};
-    out = fmt::format("win rate {:.1f} % +- {:.1f}, mean reward {:.3f}, {} games\n",
-                      100 * rate.rate(), 100 * rate.standard_error(), rate.mean_reward(), rate.games);
+    out =
+        fmt::format("win rate {:.1f} % +- {:.1f}, mean reward {:.3f}, {} games\n",
+                    100 * rate.rate(), 100 * rate.standard_error(), rate.mean_reward(), rate.games);
   } else {
     for (const auto& [name, sum] : metrics) out += fmt::format("{} = {}\n", name, sum);
   }

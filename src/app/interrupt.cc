@@ -9,25 +9,22 @@
 namespace pulse {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set it");
 
 void OnSignal(int /*signal*/) {
-  if (interrupted != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
-  interrupted = 1;
+  if (interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 
 }  // namespace
 
-void CatchInterrupts() {
+const std::atomic<bool>& CatchInterrupts() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-}
-
-bool Interrupted() {
-  return interrupted != 0;
+  return interrupted;
 }
 
 }  // namespace pulse

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include "app/command_line.h"
+#include "app/exit_code.h"
+#include "app/interrupt.h"
+#include "app/training.h"
+#include "collective/mpi/mpi_communicator.h"
+
+namespace pulse {
+namespace {
+
+struct TrainArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool help_config = false;
+};
+
+// All ranks return the same error, so rank 0 speaks for them; but when the others are out of reach,
+// each says what it knows.
+bool Speaks(const Status& status, int rank) {
+  return rank == 0 || status.code() == absl::StatusCode::kDeadlineExceeded ||
+         status.code() == absl::StatusCode::kUnavailable;
+}
+
+Status Train(Environment& env, const TrainArguments& a) {
+  constexpr int64_t kStartTimeoutMs = 120'000;  // for the last rank to be started
+  if (a.help_config) {
+    fmt::print("{}", ConfigHelp());
+    return OkStatus();
+  }
+  if (a.config.empty())
+    return InvalidArgument("train: CONFIG is missing; see pulseloco train --help");
+  const std::atomic<bool>& stop_requested = CatchInterrupts();
+  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start());
+  const StatusOr<RunConfig> config = LoadConfig(*env.filesystem, a.config, a.overrides);
+  const auto run = [&]() -> Status {
+    PULSE_ASSIGN_OR_RETURN(
+        const auto communicator,
+        OpenMpiCommunicator(*session, {}, env.clock, Deadline::After(env.clock, kStartTimeoutMs)));
+    return RunTraining(config,
+                       {*communicator, *env.filesystem, env.clock, env.console, stop_requested});
+  };
+  const Status status = run();
+  if (status.ok() || session->size() == 1) return status;
+  if (Speaks(status, session->rank())) {
+    fmt::print(stderr, "pulseloco: {}\n", ToStd(status.message()));
+    std::fflush(stderr);
+  }
+  session->Abort(static_cast<int>(ExitCodeOf(status)));
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& app, Environment& env, Action& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "train", "Train: one rank of the job; start K of them with mpirun -n K or srun -n K");
+  auto a = std::make_shared<TrainArguments>();
+  command->add_option("CONFIG", a->config, "YAML configuration, such as configs/wordle.yaml");
+  command->add_option("--set", a->overrides,
+                      "Override a key: --set loco.local_steps=4 (repeatable)");
+  command->add_flag("--help-config", a->help_config, "List every configuration key and exit");
+  AddConsoleOptions(*command, env.console);
+  command->callback([&env, &chosen, a] { chosen = [&env, a] { return Train(env, *a); }; });
+}
+
+}  // namespace pulse

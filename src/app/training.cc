@@ -1,0 +1,149 @@
+#include "app/training.h"
+
+#include <memory>
+#include <optional>
+
+#include "app/parts.h"
+#include "app/training_record.h"
+#include "loco/loop.h"
+
+namespace pulse {
+namespace {
+
+// The parts of one rank, in the order in which they stand on each other.
+struct Rank {
+  RunConfig config;
+  std::shared_ptr<Logger> logger;
+  kernels::KernelTable kernels;
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<loco::Loop> loop;
+  // Rank 0 alone:
+  std::unique_ptr<Store> store;
+  SystemNonces nonces;
+  std::unique_ptr<Publisher> publisher;
+  std::unique_ptr<TrainingRecord> record;
+};
+
+class SilentObserver final : public loco::RoundObserver {
+ public:
+  Status OnRound(const loco::State&, const loco::RoundReport&) override { return OkStatus(); }
+};
+
+StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
+  loco::Options options;
+  PULSE_ASSIGN_OR_RETURN(options.mode, loco::ModeFromName(config.loco.mode));
+  PULSE_ASSIGN_OR_RETURN(options.rollout_weights,
+                         loco::RolloutWeightsFromName(config.loco.rollout_weights));
+  PULSE_ASSIGN_OR_RETURN(options.on_non_finite,
+                         loco::OnNonFiniteFromName(config.loco.on_non_finite));
+  options.rounds = config.loco.rounds;
+  options.local_steps = config.loco.local_steps;
+  options.inner = {.learning_rate = config.adam.learning_rate,
+                   .beta1 = config.adam.beta1,
+                   .beta2 = config.adam.beta2,
+                   .epsilon = config.adam.epsilon,
+                   .weight_decay = config.adam.weight_decay};
+  options.outer = {.learning_rate = config.loco.outer_learning_rate,
+                   .momentum = config.loco.outer_momentum};
+  options.gate_open = config.loco.open_gate;
+  for (const uint64_t site : config.loco.sites) {
+    options.sites.push_back(static_cast<uint32_t>(site));
+  }
+  options.seed = config.run.seed;
+  options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
+  options.agreed = AgreedTrainerSettings(config);
+  return options;
+}
+
+Status OpenPublisher(Rank& rank, const TrainingDeps& deps) {
+  const RunConfig& config = rank.config;
+  if (!config.publish.enabled) return OkStatus();
+  const RunFolder folder{config.run.dir};
+  const std::string bucket =
+      config.publish.bucket.empty() ? folder.Bucket() : config.publish.bucket;
+  PULSE_ASSIGN_OR_RETURN(rank.store,
+                         OpenBucket(bucket, BucketAccess::kCreate, deps.fs, deps.clock));
+  PublisherOptions options;
+  options.run = config.run.name;
+  options.state_directory = folder.PublisherState();
+  options.single_writer = config.publish.single_writer;
+  options.anchor_share = config.publish.anchor_share;
+  options.max_chain_length = config.publish.anchor_every;
+  PULSE_ASSIGN_OR_RETURN(
+      rank.publisher,
+      Publisher::Open(std::move(options),
+                      {*rank.store, deps.fs, deps.clock, rank.nonces, rank.kernels, *rank.logger}));
+  return OkStatus();
+}
+
+Status Prepare(Rank& rank, const TrainingDeps& deps) {
+  const bool first = deps.communicator.rank() == 0;
+  PULSE_ASSIGN_OR_RETURN(rank.logger, MakeLogger(rank.config.log_level,
+                                                 fmt::format("rank {}", deps.communicator.rank())));
+  PULSE_ASSIGN_OR_RETURN(rank.kernels, kernels::ChooseKernels(rank.config.kernels));
+  // Only rank 0's trainer makes the initial weights, which may take a while.
+  auto warm_start = std::make_shared<LiveLine>(deps.console);
+  std::function<void(uint64_t, uint64_t)> progress;
+  if (first) {
+    progress = [warm_start](uint64_t done, uint64_t total) {
+      warm_start->Show(fmt::format("warm start: step {}/{}", done, total));
+    };
+  }
+  PULSE_ASSIGN_OR_RETURN(rank.trainer, MakeTrainer(rank.config, progress));
+  PULSE_ASSIGN_OR_RETURN(loco::Options options, LocoOptions(rank.config));
+  PULSE_ASSIGN_OR_RETURN(rank.loop,
+                         loco::Loop::Make(std::move(options), *rank.trainer, deps.communicator,
+                                          rank.kernels, deps.clock, *rank.logger));
+  if (!first) return OkStatus();
+  PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(rank.config.run.dir));
+  PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
+  PULSE_ASSIGN_OR_RETURN(rank.record,
+                         TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
+                                                 *rank.trainer, rank.publisher.get(),
+                                                 static_cast<uint32_t>(deps.communicator.size())}));
+  return OkStatus();
+}
+
+// The lowest failing rank's error on all ranks, so that nobody waits for one that has given up.
+Status Agree(Communicator& communicator, const Status& local, Clock& clock) {
+  constexpr int64_t kTimeoutMs = 300'000;  // LibTorch may load slowly on a cold disk
+  Bytes mine;
+  AppendLittle(static_cast<int32_t>(local.code()), mine);
+  const std::string_view text = ToStd(local.message());
+  mine.insert(mine.end(), text.begin(), text.end());
+  std::vector<Bytes> all;
+  PULSE_RETURN_IF_ERROR(communicator.AllGather(mine, all, Deadline::After(clock, kTimeoutMs)));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size() < sizeof(int32_t)) return Internal("rank {} sent no status", rank);
+    const auto code = static_cast<absl::StatusCode>(LoadLittle<int32_t>(all[rank].data()));
+    if (code == absl::StatusCode::kOk) continue;
+    const std::string_view message = AsText(ByteView(all[rank]).subspan(sizeof(int32_t)));
+    if (rank == 0) return Status(code, ToAbsl(message));
+    return Status(code, fmt::format("rank {} ({}): {}", rank,
+                                    communicator.HostOf(static_cast<int>(rank)), message));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) {
+  Rank rank;
+  Status prepared = config.status();
+  if (prepared.ok()) {
+    rank.config = *config;
+    prepared = Prepare(rank, deps);
+  }
+  PULSE_RETURN_IF_ERROR(Agree(deps.communicator, prepared, deps.clock));
+  SilentObserver silent;
+  loco::RoundObserver& observer =
+      rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : silent;
+  PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end, rank.loop->Run(observer, deps.stop_requested));
+  if (end == loco::RunEnd::kStopped) {
+    return Cancelled("stopped on request after round {} of {}; {} holds what was reached",
+                     rank.loop->state().round, rank.config.loco.rounds, rank.config.run.dir);
+  }
+  return OkStatus();
+}
+
+}  // namespace pulse

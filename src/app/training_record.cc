@@ -1,0 +1,169 @@
+#include "app/training_record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "app/evaluation.h"
+#include "sync/checkpoint.h"
+#include "sync/master_view.h"
+
+namespace pulse {
+namespace {
+
+using nlohmann::json;
+
+json ToJson(const loco::PhaseSeconds& s) {
+  return {{"compute", s.compute},   {"gate", s.gate},   {"meet", s.meet},
+          {"exchange", s.exchange}, {"outer", s.outer}, {"digest", s.digest}};
+}
+
+json ToJson(const loco::RoundReport& r) {
+  return {{"type", "round"},
+          {"round", r.round},
+          {"seconds", r.seconds.total()},
+          {"dropped", r.dropped},
+          {"skipped", r.skipped},
+          {"metrics", r.metrics},
+          {"entries", r.entries},
+          {"gate_density", r.gate_density},
+          {"view_changes", r.view_changes},
+          {"view_density", r.view_change_density},
+          {"exchange", r.exchange},
+          {"sent_bytes", r.traffic.sent},
+          {"received_bytes", r.traffic.received},
+          // Once per sender, however many received it.
+          {"payload_bytes", r.trainers > 1 ? r.traffic_of_all.received / (r.trainers - 1) : 0},
+          {"dense_diloco_bytes", r.dense_diloco_bytes},
+          {"ddp_bytes", r.ddp_bytes},
+          {"theta_digest", r.theta.Hex()},
+          {"phases", ToJson(r.seconds)},
+          {"slowest_phases", ToJson(r.slowest)}};
+}
+
+// The same tensors with FP32 elements: masters are kept whole.
+StatusOr<ModelSchema> MasterSchema(const ModelSchema& view) {
+  std::vector<TensorSpec> tensors = view.tensors();
+  for (TensorSpec& spec : tensors) spec.dtype = DType::kF32;
+  return ModelSchema::Make(std::move(tensors), view.aliases());
+}
+
+double Ratio(const Metrics& metrics, const char* sum, const char* count) {
+  const auto s = metrics.find(sum);
+  const auto c = metrics.find(count);
+  return s == metrics.end() || c == metrics.end() || c->second == 0 ? 0 : s->second / c->second;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordDeps deps) {
+  std::unique_ptr<TrainingRecord> record(new TrainingRecord(deps));
+  PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(record->folder_.path));
+  auto metrics = deps.fs.Create(record->folder_.Metrics());
+  if (metrics.status().code() == absl::StatusCode::kAlreadyExists) {
+    return AlreadyExists("{} holds a run already; set another run.dir, or remove the folder",
+                         record->folder_.path);
+  }
+  if (!metrics.ok()) return metrics.status();
+  record->metrics_ = *std::move(metrics);
+  PULSE_RETURN_IF_ERROR(WriteFileAtomically(deps.fs, record->folder_.Config(),
+                                            AsBytes(std::string_view(ConfigToYaml(deps.config)))));
+  return record;
+}
+
+Status TrainingRecord::Append(const std::string& line) {
+  return metrics_->Append(AsBytes(std::string_view(line + "\n")));
+}
+
+Status TrainingRecord::WriteMasters(const std::string& path, std::span<const float> weights) {
+  PULSE_ASSIGN_OR_RETURN(const ModelSchema schema, MasterSchema(deps_.trainer.schema()));
+  const ModelViewSource source(SplitContiguous(schema, AsBytes(weights)));
+  return WriteCheckpoint(deps_.fs, path, source, {}).status();
+}
+
+Status TrainingRecord::Evaluate(const char* when, std::span<const float> weights) {
+  const uint64_t samples = deps_.config.evaluate.samples;
+  if (samples == 0) return OkStatus();
+  live_.Show(fmt::format("measuring the {} weights on {} samples", when, samples));
+  PULSE_ASSIGN_OR_RETURN(const Metrics metrics,
+                         deps_.trainer.Evaluate(weights, samples, EvaluationSeed(deps_.config)));
+  return Append(
+      json{{"type", "evaluation"}, {"when", when}, {"samples", samples}, {"metrics", metrics}}
+          .dump());
+}
+
+Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, bool final) {
+  if (deps_.publisher == nullptr) return OkStatus();
+  const int64_t start_ns = deps_.console.clock->NowNs();
+  PULSE_ASSIGN_OR_RETURN(const MasterView view,
+                         MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta));
+  PublishOptions options;
+  options.metadata["round"] = std::to_string(round);
+  if (final) options.metadata["final"] = "true";
+  PULSE_ASSIGN_OR_RETURN(const Published published, deps_.publisher->Publish(view, options));
+  const Manifest& m = published.manifest;
+  last_patch_bytes_ = m.bytes(PayloadRole::kDelta);
+  const auto seconds = static_cast<double>(deps_.console.clock->NowNs() - start_ns) * 1e-9;
+  return Append(json{
+      {"type", "version"},
+      {"round", round},
+      {"version", fmt::format("{}.{}", m.id.epoch, m.id.number)},
+      {"digest", m.target_digest.Hex()},
+      {"changed", m.changed},
+      {"delta_bytes", last_patch_bytes_},
+      {"anchor_bytes", m.bytes(PayloadRole::kAnchor)},
+      {"checkpoint_bytes", deps_.trainer.schema().bytes()},
+      {"seconds",
+       seconds}}.dump());
+}
+
+Status TrainingRecord::OnStart(const loco::State& state) {
+  PULSE_RETURN_IF_ERROR(Append(json{
+      {"type", "start"},
+      {"mode", deps_.config.loco.mode},
+      {"trainers", deps_.trainers},
+      {"local_steps", deps_.config.loco.local_steps},
+      {"rollout_weights", deps_.config.loco.rollout_weights},
+      {"parameters", deps_.trainer.schema().elements()},
+      {"kernels",
+       deps_.kernels.name}}.dump()));
+  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.InitialWeights(), state.theta));
+  PULSE_RETURN_IF_ERROR(Evaluate("initial", state.theta));
+  PULSE_RETURN_IF_ERROR(Publish(state.theta, 0, false));
+  started_ns_ = deps_.console.clock->NowNs();
+  return OkStatus();
+}
+
+Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport& report) {
+  PULSE_RETURN_IF_ERROR(Append(ToJson(report).dump()));
+  const bool final = report.stopping || report.round == deps_.config.loco.rounds;
+  if (final || report.round % deps_.config.publish.every == 0) {
+    PULSE_RETURN_IF_ERROR(Publish(state.theta, report.round, final));
+  }
+  Show(report);
+  if (!final) return OkStatus();
+  PULSE_RETURN_IF_ERROR(Evaluate("final", state.theta));
+  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.FinalWeights(), state.theta));
+  PULSE_RETURN_IF_ERROR(
+      Append(json{{"type", "end"}, {"round", report.round}, {"stopped", report.stopping}}.dump()));
+  PULSE_RETURN_IF_ERROR(metrics_->Sync());
+  return metrics_->Close();
+}
+
+void TrainingRecord::Show(const loco::RoundReport& report) {
+  const uint64_t rounds = deps_.config.loco.rounds;
+  const auto elapsed = static_cast<double>(deps_.console.clock->NowNs() - started_ns_) * 1e-9;
+  const double per_round = elapsed / static_cast<double>(report.round);
+  std::string line = fmt::format("round {}/{}", report.round, rounds);
+  if (report.metrics.contains("games")) {
+    line +=
+        fmt::format("  reward {:.3f}  wins {:.1f} %", Ratio(report.metrics, "reward_sum", "games"),
+                    100 * Ratio(report.metrics, "wins", "games"));
+  }
+  line += fmt::format("  gate {:.1f} %  view {:.2f} %  received {}  patch {}  {}/round, {} left",
+                      100 * report.gate_density, 100 * report.view_change_density,
+                      FormatBytes(report.traffic.received), FormatBytes(last_patch_bytes_),
+                      FormatSeconds(per_round),
+                      FormatSeconds(per_round * static_cast<double>(rounds - report.round)));
+  live_.Show(line);
+}
+
+}  // namespace pulse

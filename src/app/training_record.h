@@ -1,0 +1,57 @@
+// What rank 0 keeps of a training run: metrics.jsonl, weights at both ends, versions in the bucket,
+// and the live line.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/config.h"
+#include "app/console.h"
+#include "app/run_folder.h"
+#include "kernels/kernels.h"
+#include "loco/round_observer.h"
+#include "sync/publisher.h"
+#include "trainer/trainer.h"
+
+namespace pulse {
+
+// Everything must outlive the record. publisher: null when nothing is published.
+struct TrainingRecordDeps {
+  const RunConfig& config;
+  const Console& console;
+  Filesystem& fs;
+  const kernels::KernelTable& kernels;
+  Trainer& trainer;
+  Publisher* publisher;
+  uint32_t trainers;  // K
+};
+
+// An observer for rank 0. Each line of metrics.jsonl is one record with a "type": start,
+// evaluation, round, version, end (docs/operations.md lists their fields).
+class TrainingRecord final : public loco::RoundObserver {
+ public:
+  // kAlreadyExists if the folder holds a run.
+  static StatusOr<std::unique_ptr<TrainingRecord>> Create(TrainingRecordDeps deps);
+
+  Status OnStart(const loco::State& state) override;
+  Status OnRound(const loco::State& state, const loco::RoundReport& report) override;
+
+ private:
+  explicit TrainingRecord(TrainingRecordDeps deps)
+      : deps_(deps), folder_{deps.config.run.dir}, live_(deps.console) {}
+
+  Status Append(const std::string& line);
+  Status WriteMasters(const std::string& path, std::span<const float> weights);
+  Status Evaluate(const char* when, std::span<const float> weights);
+  Status Publish(std::span<const float> theta, uint64_t round, bool final);
+  void Show(const loco::RoundReport& report);
+
+  TrainingRecordDeps deps_;
+  RunFolder folder_;
+  LiveLine live_;
+  std::unique_ptr<WritableFile> metrics_;
+  uint64_t last_patch_bytes_ = 0;
+  int64_t started_ns_ = 0;
+};
+
+}  // namespace pulse
