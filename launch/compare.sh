@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The same data budget in the three modes, one table: pulseloco, diloco and ddp on the Wordle task.
+#
+# Usage: bash launch/compare.sh [KEY=VALUE ...]      e.g. loco.rounds=30
+# Runs lie in runs/compare-<mode>/; finished ones are not run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+case "${1:-}" in -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+
+program=build/release/pulseloco
+[ -x "$program" ] || { echo "compare.sh: build first: bash launch/quickstart.sh" >&2; exit 1; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+settings=()
+for setting in "$@"; do settings+=(--set "$setting"); done
+
+runs=()
+for mode in pulseloco diloco ddp; do
+  run=runs/compare-$mode
+  runs+=("$run")
+  [ -f "$run/final.safetensors" ] && continue
+  rm -rf "$run"
+  echo "$mode"
+  mpirun -n 4 --oversubscribe --bind-to none "$program" train configs/quickstart.yaml \
+    --set run.dir="$run" --set run.name="$mode" --set loco.mode="$mode" "${settings[@]}"
+done
+exec "$program" report "${runs[@]}"
