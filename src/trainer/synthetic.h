@@ -47,8 +47,8 @@ struct SyntheticOptions {
   // reached when each step is visible. In [0, 1].
   float active_share = 1;
 
-  std::vector<SyntheticFault> non_finite;  // the gradient holds an infinity and a NaN
-  std::vector<SyntheticFault> errors;      // Gradient() returns kUnavailable
+  std::vector<SyntheticFault> non_finite = {};  // the gradient holds an infinity and a NaN
+  std::vector<SyntheticFault> errors = {};      // Gradient() returns kUnavailable
 };
 
 // Gradients are pure functions of (seed, trainer, step, index) and ignore the weights. No libm in

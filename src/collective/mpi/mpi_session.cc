@@ -1,0 +1,59 @@
+#include "collective/mpi/mpi_session.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "collective/mpi/mpi_status.h"
+
+namespace pulse {
+
+StatusOr<std::unique_ptr<MpiSession>> MpiSession::Start() {
+  int already = 0;
+  MPI_Initialized(&already);
+  if (already) return FailedPrecondition("MPI was already started in this process");
+  int provided = MPI_THREAD_SINGLE;
+  PULSE_RETURN_IF_ERROR(
+      MpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init"));
+  // Errors come back as codes; MPI's default is to kill the job from inside the library.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  auto session = std::unique_ptr<MpiSession>(new MpiSession(rank, size));
+  if (provided < MPI_THREAD_SERIALIZED) {
+    return FailedPrecondition(
+        "this MPI offers thread level {}, MPI_THREAD_SERIALIZED ({}) is needed", provided,
+        MPI_THREAD_SERIALIZED);
+  }
+  return session;
+}
+
+MpiSession::~MpiSession() {
+  if (!broken_.ok()) {
+    // Peers may still write into these; not even their destructors may run.
+    for (std::shared_ptr<void>& transfers : in_flight_) {
+      new std::shared_ptr<void>(std::move(transfers));
+    }
+    return;
+  }
+  MPI_Finalize();
+}
+
+void MpiSession::Abort(int exit_code) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(kAbortGraceMs));
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  ::_exit(exit_code);  // MPI_Abort is only asked to make a best effort
+}
+
+void MpiSession::KeepInFlight(std::shared_ptr<void> transfers, const Status& cause) {
+  in_flight_.push_back(std::move(transfers));
+  if (broken_.ok()) broken_ = cause;
+}
+
+}  // namespace pulse

@@ -1,0 +1,116 @@
+#include "loco/fingerprint.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "kernels/arithmetic/arithmetic.h"
+
+namespace pulse::loco {
+namespace {
+
+constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
+constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
+
+// key -> value of the lines of one rank's text; a line without '=' is a key without value.
+std::map<std::string, std::string> Parse(std::string_view text) {
+  std::map<std::string, std::string> fields;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const size_t equals = std::min(line.find('='), line.size());
+    fields[std::string(line.substr(0, equals))] =
+        equals < line.size() ? line.substr(equals + 1) : std::string_view();
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return fields;
+}
+
+// "8 on rank 0, 1 and 4 on rank 2", in order of the first rank of each.
+std::string DescribeValues(std::string_view key,
+                           const std::vector<std::map<std::string, std::string>>& ranks) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> groups;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const auto at = ranks[r].find(std::string(key));
+    const std::string value = at == ranks[r].end() ? "missing" : at->second.substr(0, kValueChars);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& known) { return known.first == value; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
+    group->second.push_back(r);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [value, members] : groups) {
+    parts.push_back(fmt::format("{} on rank {}", value, fmt::join(members, ", ")));
+  }
+  return fmt::format("{} is {}", key, fmt::join(parts, " and "));
+}
+
+}  // namespace
+
+void Fingerprint::Add(std::string_view key, std::string_view value) {
+  std::string line = fmt::format("{}={}", key, value);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  text_ += line + '\n';
+}
+
+Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const ModelSchema& schema) {
+  Fingerprint fingerprint;
+  const auto add = [&](std::string_view key, const auto& value) {
+    fingerprint.Add(key, fmt::format("{}", value));  // shortest form that reads back the same
+  };
+  add("arithmetic_contract", kernels::kArithmeticContractVersion);
+  add("mode", NameOf(options.mode));
+  add("trainers", trainers);
+  add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
+  add("seed", options.seed);
+  add("rounds", options.rounds);
+  add("local_steps", options.local_steps);
+  add("gate_open", options.gate_open);
+  add("rollout_weights", NameOf(options.rollout_weights));
+  add("on_non_finite", NameOf(options.on_non_finite));
+  add("inner.learning_rate", options.inner.learning_rate);
+  add("inner.beta1", options.inner.beta1);
+  add("inner.beta2", options.inner.beta2);
+  add("inner.epsilon", options.inner.epsilon);
+  add("inner.weight_decay", options.inner.weight_decay);
+  add("outer.learning_rate", options.outer.learning_rate);
+  add("outer.momentum", options.outer.momentum);
+  add("elements", schema.elements());
+  add("schema", SchemaDigest(schema).Hex());
+  for (const auto& [key, value] : options.agreed) add(key, value);
+  return fingerprint;
+}
+
+Status ExplainDifference(std::span<const std::string_view> texts) {
+  std::vector<std::map<std::string, std::string>> ranks;
+  std::set<std::string> keys;
+  for (const std::string_view text : texts) {
+    ranks.push_back(Parse(text));
+    for (const auto& [key, value] : ranks.back()) keys.insert(key);
+  }
+  std::vector<std::string> differences;
+  for (const std::string& key : keys) {
+    const auto differs = [&](const auto& fields) {
+      const auto here = fields.find(key), first = ranks.front().find(key);
+      const bool present = here != fields.end();
+      return present != (first != ranks.front().end()) ||
+             (present && here->second != first->second);
+    };
+    if (std::any_of(ranks.begin(), ranks.end(), differs)) {
+      differences.push_back(DescribeValues(key.substr(0, kValueChars), ranks));
+    }
+  }
+  if (differences.empty()) return OkStatus();
+  const size_t named = std::min(differences.size(), kFieldsNamed);
+  const std::string more =
+      differences.size() > named ? fmt::format("; and {} more", differences.size() - named) : "";
+  return InvalidArgument(
+      "the ranks' configurations differ: {}{}; start all ranks with one configuration",
+      fmt::join(differences.begin(), differences.begin() + static_cast<ptrdiff_t>(named), "; "),
+      more);
+}
+
+}  // namespace pulse::loco

@@ -1,0 +1,280 @@
+#include "loco/loop.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/arithmetic/arithmetic.h"
+#include "loco/exchange/dense.h"
+#include "loco/exchange/sparse_all_gather.h"
+
+namespace pulse::loco {
+namespace {
+
+constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
+
+std::unique_ptr<Exchange> ExchangeFor(const Options& options, Communicator& communicator,
+                                      const kernels::KernelTable& kernels) {
+  Sites sites = GroupBySite(options.sites, static_cast<uint32_t>(communicator.size()));
+  if (options.mode == Mode::kPulseLoco) {
+    return std::make_unique<SparseAllGather>(communicator, kernels, std::move(sites));
+  }
+  return std::make_unique<DenseExchange>(communicator, kernels, std::move(sites));
+}
+
+}  // namespace
+
+// What one round gathers on its way.
+struct Loop::Round {
+  const Status& local;  // of this rank since the last meeting
+  const std::atomic<bool>& stop_requested;
+  RoundReport report = {};
+  RankClosing closing = {};
+  SparseUpdate update = {};
+  Decision decision = {};
+};
+
+StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
+                                           Communicator& communicator,
+                                           const kernels::KernelTable& kernels, const Clock& clock,
+                                           Logger& logger) {
+  PULSE_RETURN_IF_ERROR(Validate(options, static_cast<uint32_t>(communicator.size())));
+  PULSE_ASSIGN_OR_RETURN(auto runs, ViewRunsOf(trainer.schema()));
+  PULSE_ASSIGN_OR_RETURN(auto masters, MasterSchema(trainer.schema()));
+  return std::unique_ptr<Loop>(new Loop(std::move(options), trainer, communicator, kernels, clock,
+                                        logger, std::move(runs), std::move(masters)));
+}
+
+Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
+           const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
+           std::vector<ViewRun> runs, ModelSchema masters)
+    : options_(std::move(options)),
+      trainer_(trainer),
+      communicator_(communicator),
+      kernels_(kernels),
+      clock_(clock),
+      logger_(logger),
+      masters_(std::move(masters)),
+      fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
+      state_(State::Zero(options_.mode, masters_.elements())),
+      inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
+      pseudo_gradient_(kernels_, runs, options_.gate_open),
+      outer_(options_.outer, trainers(), kernels_, runs),
+      exchange_(ExchangeFor(options_, communicator, kernels_)),
+      scratch_(masters_.elements()) {}
+
+StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested) {
+  const Status started = Start();
+  if (!started.ok()) return Annotate(started, "start of the run");
+  Status local = observer.OnStart(state_);
+  bool stopping = false;
+  while (state_.round < options_.rounds && !stopping) {
+    auto report = RunRound(local, stop_requested);
+    if (!report.ok()) return Annotate(report.status(), fmt::format("round {}", state_.round + 1));
+    stopping = report->stopping;
+    local = observer.OnRound(state_, *report);
+  }
+  // The last observer's error has no next round to travel in.
+  const RankStatus end = {.phase = Phase::kEnd, .round = state_.round};
+  const auto meeting =
+      Meet(communicator_, end, local, fingerprint_, options_.on_non_finite, NextDeadline());
+  if (!meeting.ok()) return Annotate(meeting.status(), "end of the run");
+  return state_.round == options_.rounds ? RunEnd::kAllRounds : RunEnd::kStopped;
+}
+
+Status Loop::Start() {
+  const Deadline deadline = Deadline::After(clock_, options_.start_deadline_ms);
+  RankStatus row = {.phase = Phase::kStart};
+  // Before the initial weights, which may take long.
+  PULSE_RETURN_IF_ERROR(
+      Meet(communicator_, row, OkStatus(), fingerprint_, options_.on_non_finite, deadline)
+          .status());
+  Status local = OkStatus();
+  if (communicator_.rank() == 0) {
+    logger_.info("{}: {} trainers, {} elements, {} kernels, exchange {}", NameOf(options_.mode),
+                 trainers(), masters_.elements(), kernels_.name, exchange_->name());
+    local = Annotate(trainer_.InitialWeights(state_.theta), "initial weights");
+    if (local.ok() && !AllBelow(state_.theta, kWeightBound)) {
+      local = InvalidArgument("the initial weights are not finite");
+    }
+  }
+  row.step = 1;
+  PULSE_RETURN_IF_ERROR(
+      Meet(communicator_, row, local, fingerprint_, options_.on_non_finite, deadline).status());
+  PULSE_RETURN_IF_ERROR(TakeInitialWeights(deadline));
+  return CloseRound(communicator_, masters_, ThetaDigests(masters_, state_.theta), {},
+                    NextDeadline())
+      .status();
+}
+
+Status Loop::TakeInitialWeights(Deadline deadline) {
+  uint8_t* const theta = reinterpret_cast<uint8_t*>(state_.theta.data());
+  const size_t bytes = state_.theta.size() * sizeof(float);
+  for (size_t at = 0; at < bytes; at += kBroadcastBytes) {
+    const size_t length = std::min(kBroadcastBytes, bytes - at);
+    Bytes piece;
+    if (communicator_.rank() == 0) piece.assign(theta + at, theta + at + length);
+    PULSE_RETURN_IF_ERROR(communicator_.Broadcast(0, piece, deadline));
+    if (piece.size() != length) {
+      return DataLoss("rank 0 sent {} bytes of initial weights, not {}", piece.size(), length);
+    }
+    std::memcpy(theta + at, piece.data(), length);
+  }
+  return OkStatus();
+}
+
+StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool>& stop_requested) {
+  Round round = {.local = local, .stop_requested = stop_requested};
+  RoundReport& report = round.report;
+  report.round = state_.round + 1;
+  report.elements = masters_.elements();
+  report.trainers = trainers();
+  report.mode = options_.mode;
+  report.rollout_weights = options_.rollout_weights;
+  report.exchange = exchange_->name();
+  report.dense_diloco_bytes = DenseBytes(report.elements, report.trainers);
+  report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
+  report.skipped = true;
+  PULSE_RETURN_IF_ERROR(options_.mode == Mode::kDdp ? DdpRound(round) : LocalRound(round));
+  PULSE_RETURN_IF_ERROR(Close(round));
+  ++state_.round;
+  return std::move(report);
+}
+
+StatusOr<InnerResult> Loop::Train(Round& round, uint64_t step) {
+  PULSE_RETURN_IF_ERROR(round.local);
+  const PhaseTimer timer(clock_, round.closing.seconds.compute);
+  PULSE_ASSIGN_OR_RETURN(InnerResult inner, options_.mode == Mode::kDdp
+                                                ? inner_.GradientAtTheta(state_, step, scratch_)
+                                                : inner_.Run(state_, scratch_));
+  // What a trainer links may have switched this thread to flushing denormals.
+  PULSE_RETURN_IF_ERROR(kernels::CheckArithmetic());
+  return inner;
+}
+
+Contribution Loop::MakeContribution(Round& round) {
+  const PhaseTimer timer(clock_, round.closing.seconds.gate);
+  if (options_.mode == Mode::kPulseLoco) {
+    round.update = pseudo_gradient_.Gate(state_.theta, state_.w, state_.residual);
+    return {.sparse = &round.update, .dense = {}};
+  }
+  pseudo_gradient_.Dense(state_.theta, state_.w, scratch_);
+  return {.sparse = nullptr, .dense = scratch_};
+}
+
+Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
+                         const Contribution& mine) {
+  RankStatus row = {.phase = Phase::kExchange, .round = state_.round, .step = step};
+  row.finite = !inner.ok() || inner->finite;
+  row.stop_requested = round.stop_requested.load();
+  row.entries = mine.sparse != nullptr ? mine.sparse->entries() : mine.dense.size();
+  {
+    const PhaseTimer timer(clock_, round.closing.seconds.gate);
+    row.payload_bytes = exchange_->Prepare(mine);
+  }
+  const PhaseTimer timer(clock_, round.closing.seconds.meet);
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, inner.status(), fingerprint_,
+                                               options_.on_non_finite, NextDeadline()));
+  RoundReport& report = round.report;
+  report.stopping |= meeting.decision.stop;
+  report.entries = 0;
+  for (uint32_t k = 0; k < trainers(); ++k) {
+    report.entries += meeting.table[k].entries;
+    if (meeting.decision.contributes[k] != 0) continue;
+    if (communicator_.rank() == 0) {
+      logger_.warn("round {}, step {}: trainer {} dropped for non-finite gradients or weights",
+                   report.round, step, k);
+    }
+    if (std::find(report.dropped.begin(), report.dropped.end(), k) == report.dropped.end()) {
+      report.dropped.push_back(k);
+    }
+  }
+  const double possible =
+      static_cast<double>(meeting.decision.contributors) * static_cast<double>(report.elements);
+  report.gate_density = possible > 0 ? static_cast<double>(report.entries) / possible : 0;
+  round.decision = std::move(meeting.decision);
+  return OkStatus();
+}
+
+Status Loop::SumContributions(Round& round) {
+  const PhaseTimer timer(clock_, round.closing.seconds.exchange);
+  PULSE_RETURN_IF_ERROR(exchange_->Sum(round.decision.contributes, scratch_, NextDeadline()));
+  round.closing.traffic.sent += exchange_->traffic().sent;
+  round.closing.traffic.received += exchange_->traffic().received;
+  round.report.skipped = false;
+  return OkStatus();
+}
+
+// Pulseloco and diloco: one meeting and one exchange, after H steps of one's own.
+Status Loop::LocalRound(Round& round) {
+  const auto inner = Train(round, 0);
+  const bool usable = inner.ok() && inner->finite;
+  // The gate changes the residual: a trainer that will be dropped must not pass it.
+  const Contribution mine = usable ? MakeContribution(round) : Contribution();
+  PULSE_RETURN_IF_ERROR(AgreeOnStep(round, 0, inner, mine));
+  if (usable) {
+    round.closing.metrics = inner->metrics;
+  } else {
+    inner_.TakeBack(state_);
+  }
+  if (round.decision.contributors == 0) return OkStatus();
+  PULSE_RETURN_IF_ERROR(SumContributions(round));
+  const PhaseTimer timer(clock_, round.closing.seconds.outer);
+  round.report.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
+  return OkStatus();
+}
+
+// Ddp: a meeting and an exchange at every step; every rank takes the same AdamW step on theta.
+Status Loop::DdpRound(Round& round) {
+  state_.w = state_.theta;
+  for (uint64_t step = 0; step < options_.local_steps; ++step) {
+    const auto inner = Train(round, step);
+    const bool usable = inner.ok() && inner->finite;
+    const Contribution mine = {
+        .sparse = nullptr,
+        .dense = std::span<const float>(scratch_).first(usable ? scratch_.size() : 0)};
+    PULSE_RETURN_IF_ERROR(AgreeOnStep(round, step, inner, mine));
+    if (usable) {
+      for (const auto& [name, value] : inner->metrics) round.closing.metrics[name] += value;
+    }
+    if (round.decision.contributors == 0) continue;
+    PULSE_RETURN_IF_ERROR(SumContributions(round));
+    const PhaseTimer timer(clock_, round.closing.seconds.outer);
+    kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
+    inner_.Step(state_, state_.theta, scratch_);
+  }
+  const PhaseTimer timer(clock_, round.closing.seconds.outer);
+  round.report.view_changes = outer_.CountChanged(state_.w, state_.theta);
+  return OkStatus();
+}
+
+Status Loop::Close(Round& round) {
+  RoundReport& report = round.report;
+  std::vector<Digest> digests;
+  {
+    const PhaseTimer timer(clock_, round.closing.seconds.digest);
+    digests = ThetaDigests(masters_, state_.theta);
+  }
+  double waited = 0;
+  {
+    const PhaseTimer timer(clock_, waited);
+    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, digests,
+                                                           round.closing, NextDeadline()));
+    SumClosings(closings, report);
+    report.theta = closings.front().theta;
+  }
+  // The same theta on all ranks: they all stop here or none does.
+  if (!AllBelow(state_.theta, kWeightBound)) {
+    return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
+  }
+  report.traffic = round.closing.traffic;
+  report.seconds = round.closing.seconds;
+  report.seconds.digest += waited;
+  std::sort(report.dropped.begin(), report.dropped.end());
+  report.view_change_density = report.elements > 0 ? static_cast<double>(report.view_changes) /
+                                                         static_cast<double>(report.elements)
+                                                   : 0;
+  return OkStatus();
+}
+
+}  // namespace pulse::loco

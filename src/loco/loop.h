@@ -1,0 +1,94 @@
+// PULSELoCo's outer loop (arXiv 2602.03839; DiLoCo: arXiv 2311.08105): local AdamW steps, then an
+// exchange of what the next forward pass would see, then one outer step on the shared weights.
+// DiLoCo and DDP are modes of it. docs/design.md follows one round through it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/schema.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+#include "loco/exchange/exchange.h"
+#include "loco/fingerprint.h"
+#include "loco/inner_phase.h"
+#include "loco/options.h"
+#include "loco/outer_phase.h"
+#include "loco/pseudo_gradient.h"
+#include "loco/report.h"
+#include "loco/round_closing.h"
+#include "loco/round_observer.h"
+#include "loco/round_protocol.h"
+#include "loco/state.h"
+#include "trainer/trainer.h"
+
+namespace pulse::loco {
+
+enum class RunEnd { kAllRounds, kStopped };
+
+// One rank's side of the loop; rank = trainer. All ranks make one and call Run. Deterministic:
+// theta depends on the options, the trainer and the number of ranks, not on kernel body, transport
+// or timing. Not thread-safe. Memory beside the state: a gradient, copies of m and v, what the
+// exchange holds.
+class Loop {
+ public:
+  // trainer, communicator, clock and logger must outlive the loop. kInvalidArgument: options out of
+  // range; kUnimplemented: a tensor whose view is neither BF16 nor F32. Not collective.
+  static StatusOr<std::unique_ptr<Loop>> Make(Options options, Trainer& trainer,
+                                              Communicator& communicator,
+                                              const kernels::KernelTable& kernels,
+                                              const Clock& clock, Logger& logger);
+
+  // Collective; once. Agrees on the configuration, takes rank 0's initial weights, runs the rounds.
+  // stop_requested: may be set at any time, by any thread or signal handler, on any rank; all ranks
+  // then end after the same round.
+  // Errors end the run on all ranks: kInvalidArgument for configurations that differ or values that
+  // have diverged; kFailedPrecondition for a rank at another round; kDataLoss if theta differs;
+  // what a trainer or an observer returned, on other ranks under its rank's name; the
+  // communicator's errors.
+  StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested);
+
+  const State& state() const { return state_; }
+
+ private:
+  struct Round;
+
+  Loop(Options options, Trainer& trainer, Communicator& communicator,
+       const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
+       std::vector<ViewRun> runs, ModelSchema masters);
+
+  Status Start();
+  Status TakeInitialWeights(Deadline deadline);
+  StatusOr<RoundReport> RunRound(const Status& local, const std::atomic<bool>& stop_requested);
+  Status LocalRound(Round& round);
+  Status DdpRound(Round& round);
+  StatusOr<InnerResult> Train(Round& round, uint64_t step);
+  Contribution MakeContribution(Round& round);
+  Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
+                     const Contribution& mine);
+  Status SumContributions(Round& round);
+  Status Close(Round& round);
+  Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
+  uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()); }
+
+  Options options_;
+  Trainer& trainer_;
+  Communicator& communicator_;
+  kernels::KernelTable kernels_;
+  const Clock& clock_;
+  Logger& logger_;
+  ModelSchema masters_;
+  Fingerprint fingerprint_;
+  State state_;
+  InnerPhase inner_;
+  PseudoGradient pseudo_gradient_;
+  OuterPhase outer_;
+  std::unique_ptr<Exchange> exchange_;
+  std::vector<float> scratch_;  // the gradient, later in the round a dense contribution and the sum
+};
+
+}  // namespace pulse::loco

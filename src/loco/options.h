@@ -1,0 +1,72 @@
+// What a run of the outer loop is asked to do. Plain values; all but deadlines must be equal on
+// every rank (loco/fingerprint.h compares them).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/status.h"
+#include "kernels/adamw/adamw.h"
+
+namespace pulse::loco {
+
+// pulseloco: H local steps, then the gated sparse update with error feedback. diloco: the same with
+// the gate open and no residual, exchanged densely. ddp: gradients averaged at every local step.
+enum class Mode { kPulseLoco, kDiloco, kDdp };
+
+// Whose weights make the rollouts of a local step: the round's theta, or the trainer's own w. In
+// ddp the two are one.
+enum class RolloutWeights { kGlobal, kLocal };
+
+// What a non-finite gradient or weight does: drop its trainer from the round (pulseloco, diloco) or
+// the step (ddp), or stop the run.
+enum class OnNonFinite { kDrop, kStop };
+
+std::string_view NameOf(Mode mode);                  // "pulseloco", "diloco", "ddp"
+std::string_view NameOf(RolloutWeights weights);     // "global", "local"
+std::string_view NameOf(OnNonFinite on_non_finite);  // "drop", "stop"
+
+// kInvalidArgument lists the names there are.
+StatusOr<Mode> ModeFromName(std::string_view name);
+StatusOr<RolloutWeights> RolloutWeightsFromName(std::string_view name);
+StatusOr<OnNonFinite> OnNonFiniteFromName(std::string_view name);
+
+struct OuterOptions {
+  double learning_rate = 0.7;  // the public reference implementation's defaults
+  double momentum = 0.9;
+};
+
+struct Options {
+  Mode mode = Mode::kPulseLoco;
+  uint64_t rounds = 1;
+  uint64_t local_steps = 8;  // H, per round; in ddp too, so that data budgets compare
+  kernels::AdamWOptions inner;
+  OuterOptions outer;
+  bool gate_open = false;  // pulseloco only: send everything, hold back nothing
+  RolloutWeights rollout_weights = RolloutWeights::kGlobal;
+  OnNonFinite on_non_finite = OnNonFinite::kDrop;
+
+  // sites[k]: trainer k's site, numbered from 0 without gaps. Part of the order of every sum.
+  // Empty: one site.
+  std::vector<uint32_t> sites;
+
+  // The run's seed, as the trainer was made with; the loop itself draws nothing.
+  uint64_t seed = 1;
+
+  // Longest wait for the other ranks in one exchange. Must cover how much longer than the others a
+  // rank may take for a round's local steps.
+  int64_t deadline_ms = 600'000;
+  // The same for the start of a run, where rank 0's trainer makes the initial weights.
+  int64_t start_deadline_ms = 3'600'000;
+
+  // Further settings that must be equal on all ranks, such as the trainer's: key -> value.
+  std::map<std::string, std::string> agreed;
+};
+
+// kInvalidArgument names the option, its value and what was expected. trainers: K.
+Status Validate(const Options& options, uint32_t trainers);
+
+}  // namespace pulse::loco

@@ -1,0 +1,41 @@
+// The end of a trainer's local steps: what it has to say (theta - w, and what it held back), and
+// which entries of that the next forward pass would see.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/sparse_update.h"
+#include "kernels/kernels.h"
+#include "loco/view_runs.h"
+
+namespace pulse::loco {
+
+// Holds its scratch; not thread-safe.
+class PseudoGradient {
+ public:
+  // runs: of the schema. open: let everything pass, whatever the view.
+  PseudoGradient(const kernels::KernelTable& kernels, std::vector<ViewRun> runs, bool open);
+
+  // s = (theta - w) + residual, split in two: visible entries, in blocks of kSparseBlockElements,
+  // and the new residual, which is s where nothing was emitted and 0 elsewhere. Equal lengths,
+  // those of the schema. Bit-equal for every kernel body.
+  SparseUpdate Gate(std::span<const float> theta, std::span<const float> w,
+                    std::span<float> residual);
+
+  // s = (theta - w) + 0 as a dense array: the open gate without residual (DiLoCo).
+  void Dense(std::span<const float> theta, std::span<const float> w, std::span<float> s);
+
+ private:
+  void GateBlock(uint64_t begin, uint64_t end, std::span<const float> theta,
+                 std::span<const float> w, std::span<float> residual, SparseUpdate& update);
+
+  kernels::KernelTable kernels_;
+  std::vector<ViewRun> runs_;
+  bool open_;
+  std::vector<uint32_t> positions_;
+  std::vector<float> values_;
+  uint64_t last_entries_ = 0;  // the next round's are about as many
+};
+
+}  // namespace pulse::loco

@@ -1,0 +1,28 @@
+// Who wants to know about agreed rounds: publishing, metrics, checkpoints.
+#pragma once
+
+#include "core/status.h"
+#include "loco/report.h"
+#include "loco/state.h"
+
+namespace pulse::loco {
+
+// Called on every rank by the loop's thread, between rounds, when the digests of theta have been
+// found equal: what is seen here may be committed. `state` is valid during the call.
+//
+// An error ends the run on all ranks together: it travels in the next status table (the others have
+// spent a round's local steps by then, and throw them away), so that observers cost the ranks that
+// have nothing to do no wait. Slow work counts against the other ranks' deadline.
+class RoundObserver {
+ public:
+  virtual ~RoundObserver() = default;
+
+  // Before the first round of a run: state.theta holds the weights that it starts from.
+  virtual Status OnStart(const State& /*state*/) { return OkStatus(); }
+
+  // After each round. state.round == report.round; state.w holds what this trainer had before the
+  // exchange.
+  virtual Status OnRound(const State& state, const RoundReport& report) = 0;
+};
+
+}  // namespace pulse::loco

@@ -1,0 +1,120 @@
+#include "tests/loco/job.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <thread>
+#include <utility>
+
+#include "collective/in_process.h"
+#include "core/log.h"
+
+namespace pulse::loco {
+namespace {
+
+class Recorder final : public RoundObserver {
+ public:
+  Recorder(int rank, const Job& job, RankResult& result)
+      : rank_(rank), job_(job), result_(result) {}
+  Status OnStart(const State& state) override {
+    return job_.observe ? job_.observe(rank_, state, nullptr) : OkStatus();
+  }
+  Status OnRound(const State& state, const RoundReport& report) override {
+    result_.reports.push_back(report);
+    return job_.observe ? job_.observe(rank_, state, &report) : OkStatus();
+  }
+
+ private:
+  int rank_;
+  const Job& job_;
+  RankResult& result_;
+};
+
+std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank) {
+  if (job.make_trainer) return job.make_trainer(rank);
+  auto trainer = SyntheticTrainer::Make(job.synthetic);
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  return *std::move(trainer);
+}
+
+// The communicator goes when the rank ends, so that others do not wait for one that has failed.
+void RunRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator, Trainer& trainer,
+             RankResult& result) {
+  const RealClock clock;
+  const auto logger = NullLogger();
+  Options options = job.options;
+  if (job.change_options) job.change_options(rank, options);
+  const auto kernels = kernels::ChooseKernels(job.kernels);
+  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger);
+  if (!loop.ok()) {
+    result.status = loop.status();
+    return;
+  }
+  Recorder recorder(rank, job, result);
+  const std::atomic<bool> never = false;
+  const auto end =
+      (*loop)->Run(recorder, job.stop != nullptr && rank == job.stop_rank ? *job.stop : never);
+  result.status = end.status();
+  if (end.ok()) result.end = *end;
+  result.state = (*loop)->state();
+}
+
+}  // namespace
+
+std::vector<RankResult> RunJob(const Job& job) {
+  auto group = MakeInProcessGroup(job.ranks);
+  EXPECT_TRUE(group.ok()) << group.status();
+  std::vector<RankResult> results(static_cast<size_t>(job.ranks));
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    trainers.push_back(MakeTrainerFor(job, rank));
+    auto& communicator = (*group)[static_cast<size_t>(rank)];
+    if (job.wrap) communicator = job.wrap(rank, std::move(communicator));
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const size_t r = static_cast<size_t>(rank);
+    threads.emplace_back([&job, rank, r, &group, &trainers, &results] {
+      RunRank(job, rank, std::move((*group)[r]), *trainers[r], results[r]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+RankResult RunJobOrFail(const Job& job) {
+  std::vector<RankResult> results = RunJob(job);
+  for (size_t r = 0; r < results.size(); ++r) {
+    EXPECT_TRUE(results[r].status.ok()) << "rank " << r << ": " << results[r].status;
+    EXPECT_EQ(BitsOf(results[r].state.theta), BitsOf(results[0].state.theta)) << "rank " << r;
+  }
+  return std::move(results[0]);
+}
+
+std::vector<TensorSpec> SmallTensors() {
+  return {{"embedding", DType::kBF16, {31, 40}},
+          {"layer.norm", DType::kF32, {67}},
+          {"layer.up", DType::kBF16, {50, 37}},
+          {"layer.x", DType::kBF16, {1}},
+          {"out", DType::kF32, {129}}};
+}
+
+kernels::AdamWOptions SignSteps(double learning_rate) {
+  // v = g * g, so m / sqrt(v) is +-1; epsilon only keeps 0 / 0 away.
+  return {.learning_rate = learning_rate, .beta1 = 0, .beta2 = 0, .epsilon = 1e-20};
+}
+
+kernels::AdamWOptions GradientSteps() {
+  // lr * g / (|g| + epsilon) with lr = epsilon far above any |g|.
+  return {.learning_rate = 0x1p60, .beta1 = 0, .beta2 = 0, .epsilon = 0x1p60};
+}
+
+std::vector<uint32_t> BitsOf(const std::vector<float>& values) {
+  std::vector<uint32_t> bits;
+  bits.reserve(values.size());
+  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
+}  // namespace pulse::loco
