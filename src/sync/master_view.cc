@@ -2,8 +2,13 @@
 
 namespace pulse {
 
+<<<<<<< HEAD
 StatusOr<MasterView> MasterView::Make(const kernels::KernelTable& kernels, const ModelSchema& schema,
                                       std::span<const float> weights) {
+=======
+StatusOr<MasterView> MasterView::Make(const kernels::KernelTable& kernels,
+                                      const ModelSchema& schema, std::span<const float> weights) {
+>>>>>>> h/sync
   if (weights.size() != schema.elements()) {
     return InvalidArgument("{} master weights for a schema of {} elements", weights.size(),
                            schema.elements());
