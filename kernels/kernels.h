@@ -26,6 +26,7 @@ struct KernelTable {
 };
 
 // "reference", "simd", or "auto" (the fastest present); kInvalidArgument lists what there is.
+// kFailedPrecondition if this process breaks the arithmetic contract (CheckArithmetic).
 StatusOr<KernelTable> ChooseKernels(std::string_view name);
 
 }  // namespace pulse::kernels

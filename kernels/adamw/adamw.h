@@ -28,8 +28,9 @@ struct AdamWScalars {
   static AdamWScalars At(const AdamWOptions& options, uint64_t step);
 };
 
-// Equal lengths, no overlap, any alignment. Every operation rounds as written (no fused multiply-add),
-// square root and division are IEEE. Every body gives the same bits as the reference.
+// Equal lengths, no overlap, any alignment. Every operation rounds as written (no fused
+// multiply-add), square root and division are IEEE. A NaN result is stored as the canonical NaN
+// (arithmetic.h). Every body gives the same bits as the reference.
 using AdamWFn = void (*)(const AdamWScalars& scalars, std::span<float> w, std::span<float> m,
                          std::span<float> v, std::span<const float> g);
 

@@ -1,6 +1,7 @@
 // FP32 master weights -> the BF16 view.
 //
-//   out = in rounded to BF16, to nearest even; a NaN keeps its sign and upper payload and becomes quiet
+//   out = in rounded to BF16, to nearest even; a NaN keeps its sign and upper
+//   payload and becomes quiet
 #pragma once
 
 #include <cstdint>

@@ -18,12 +18,12 @@ namespace pulse::kernels {
 // pass, zeros included (DiLoCo).
 enum class GateView { kBF16, kF32, kOpen };
 
-// One block: theta, w and residual have equal length n <= 2^20 and no overlap; none need be aligned.
-// positions and values must have room for n entries; the first (return value) are written, ascending,
-// the rest may be overwritten with anything. residual is updated in place.
-// Rounding: FP32 subtraction and addition as written, round to nearest even; the BF16 view as
-// cast_view defines it. A NaN s is visible if it changes the bits, like any other value. Every body
-// gives the same bits as the reference.
+// One block: theta, w and residual have equal length n <= 2^20 and no overlap; none need be
+// aligned. positions and values must have room for n entries; the first (return value) are written,
+// ascending, the rest may be overwritten with anything. residual is updated in place. Rounding:
+// FP32 subtraction and addition as written, round to nearest even; the BF16 view as cast_view
+// defines it. A NaN s, and a NaN theta - s, is the canonical NaN (arithmetic.h); it is visible if
+// it changes the bits, like any other value. Every body gives the same bits as the reference.
 using GateFn = size_t (*)(GateView view, std::span<const float> theta, std::span<const float> w,
                           std::span<float> residual, uint32_t* positions, float* values);
 

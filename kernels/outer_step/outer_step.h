@@ -17,7 +17,8 @@ struct OuterScalars {
   float trainers = 1;
 };
 
-// Equal lengths, no overlap, any alignment. Rounds as written. Every body gives the reference's bits.
+// Equal lengths, no overlap, any alignment. Rounds as written; a NaN result is stored as
+// the canonical NaN (arithmetic.h). Every body gives the reference's bits.
 using OuterStepFn = void (*)(const OuterScalars& scalars, std::span<const float> sum,
                              std::span<float> momentum, std::span<float> theta);
 

@@ -1,5 +1,6 @@
-// Sums of trainers' contributions, in an order that the caller fixes: the building blocks of the one
-// canonical sum (docs/design.md). Both start from what `sum` holds, so call order is sum order.
+// Sums of trainers' contributions, in an order that the caller fixes: the building blocks of the
+// one canonical sum (docs/design.md). Both start from what `sum` holds, so call order is sum order.
+// A NaN result is stored as the canonical NaN (arithmetic.h).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace pulse::kernels {
 
-// sum[positions[i]] += values[i]. Positions strictly ascending and in range (the caller has checked).
+// sum[positions[i]] += values[i]. Positions strictly ascending and in range (the caller has
+// checked).
 using AddSparseFn = void (*)(std::span<float> sum, std::span<const uint32_t> positions,
                              std::span<const float> values);
 

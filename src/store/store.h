@@ -13,8 +13,8 @@
 
 namespace pulse {
 
-// What is to be put. Random access, so that a part can be sent again; bounded memory, whatever the size.
-// Read() may be called from several threads.
+// What is to be put. Random access, so that a part can be sent again; bounded memory, whatever the
+// size. Read() may be called from several threads.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -38,7 +38,9 @@ struct ObjectInfo {
   std::string key;
   uint64_t bytes = 0;
   int64_t modified_unix_ns = 0;
-  std::string etag;  // opaque; equal etags of one key mean equal contents
+  // Opaque; equal etags of one key mean equal contents. Empty in the answers of List where the
+  // store would have to read the object for it.
+  std::string etag;
 };
 
 struct Object {
@@ -62,13 +64,15 @@ struct ListPage {
   std::string next;                   // pass as `after` for the next page; empty at the end
 };
 
-// Keys are relative to the store's root: segments of [A-Za-z0-9._=-]+ joined by "/", no segment "." or
-// ".." or starting with ".tmp", at most 512 bytes: else kInvalidArgument, before anything is touched.
-// Thread-safe. A put is visible whole or not at all, and durable when it returns OK.
+// Keys are relative to the store's root: segments of [A-Za-z0-9._=-]+ joined by "/", no segment "."
+// or
+// ".." or starting with ".tmp", at most 512 bytes: else kInvalidArgument, before anything is
+// touched. Thread-safe. A put is visible whole or not at all, and durable when it returns OK.
 //
-// Errors: kNotFound; kAborted when a condition does not hold; kUnavailable and kDeadlineExceeded when
-// the outcome may be unknown (a put may have happened: read again); kPermissionDenied;
-// kResourceExhausted (no space, or larger than a bound); kDataLoss when bytes are not what was stored.
+// Errors: kNotFound; kAborted when a condition does not hold; kUnavailable and kDeadlineExceeded
+// when the outcome may be unknown (a put may have happened: read again); kPermissionDenied;
+// kResourceExhausted (no space, or larger than a bound); kDataLoss when bytes are not what was
+// stored; kUnimplemented for a condition that this store can't keep (see HonoursConditions).
 class Store {
  public:
   virtual ~Store() = default;
@@ -76,12 +80,14 @@ class Store {
   // The URI for messages, without credentials.
   virtual const std::string& uri() const = 0;
 
-  // Whether puts honour kIfAbsent and kIfMatch (found out by a probe where the store can't promise).
+  // Whether puts honour kIfAbsent and kIfMatch (found out by a probe where the store can't
+  // promise).
   virtual StatusOr<bool> HonoursConditions() = 0;
 
   virtual StatusOr<ObjectInfo> Stat(std::string_view key) = 0;
 
-  // The whole object, its etag belonging to exactly these bytes; kResourceExhausted above max_bytes.
+  // The whole object, its etag belonging to exactly these bytes; kResourceExhausted above
+  // max_bytes.
   virtual StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) = 0;
 
   // Fills `out` from `offset`; kDataLoss if the object ends before.

@@ -1,0 +1,10 @@
+#include "kernels/diff/diff_bodies.h"
+
+namespace pulse::kernels {
+
+std::span<const DiffBody> DiffBodies() {
+  static constexpr DiffBody kBodies[] = {{"reference", DiffRef}};
+  return kBodies;
+}
+
+}  // namespace pulse::kernels

@@ -1,0 +1,10 @@
+#include "kernels/gate/gate_bodies.h"
+
+namespace pulse::kernels {
+
+std::span<const GateBody> GateBodies() {
+  static constexpr GateBody kBodies[] = {{"reference", GateRef}};
+  return kBodies;
+}
+
+}  // namespace pulse::kernels

@@ -1,0 +1,10 @@
+#include "kernels/outer_step/outer_step_bodies.h"
+
+namespace pulse::kernels {
+
+std::span<const OuterStepBody> OuterStepBodies() {
+  static constexpr OuterStepBody kBodies[] = {{"reference", OuterStepRef}};
+  return kBodies;
+}
+
+}  // namespace pulse::kernels

@@ -1,0 +1,10 @@
+#include "kernels/reduce/reduce_bodies.h"
+
+namespace pulse::kernels {
+
+std::span<const ReduceBody> ReduceBodies() {
+  static constexpr ReduceBody kBodies[] = {{"reference", AddSparseRef, AddDenseRef, MeanRef}};
+  return kBodies;
+}
+
+}  // namespace pulse::kernels

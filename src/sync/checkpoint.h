@@ -1,0 +1,106 @@
+// Safetensors checkpoints on disk: a single file, or a Hugging Face folder with an index.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/safetensors.h"
+#include "core/digest.h"
+#include "core/view.h"
+#include "store/filesystem.h"
+#include "sync/view.h"
+
+namespace pulse {
+
+// The metadata key under which names of tied tensors are kept: a JSON object, further name -> name.
+inline constexpr char kAliasesKey[] = "pulse.aliases";
+
+// A checkpoint opened for reading: mapped, never copied. Not copyable; the view lives as long as it
+// does.
+class Checkpoint {
+ public:
+  // path: a .safetensors file; or a folder with model.safetensors.index.json, or else with
+  // model.safetensors. kNotFound; kDataLoss for a malformed file or index, an index that names a
+  // file outside its folder, or one that disagrees with the files.
+  static StatusOr<std::unique_ptr<Checkpoint>> Open(Filesystem& fs, const std::string& path);
+
+  const ModelSchema& schema() const { return schema_; }
+  const ModelView& view() const { return view_; }
+  // Of a single file; of a folder, what all files agree on. Without kAliasesKey.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+ private:
+  Checkpoint() = default;
+  Status AddFile(Filesystem& fs, const std::string& path);
+  Status Finish();
+
+  struct Piece {
+    TensorSpec spec;
+    ByteView bytes;
+  };
+  std::vector<std::unique_ptr<ReadableFile>> files_;
+  std::vector<Piece> pieces_;
+  ModelSchema schema_;
+  ModelView view_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Writes a new checkpoint file front to back and digests it on the way: beside the name first,
+// moved there when everything holds. Not thread-safe. Dropped without Commit() it removes what it
+// wrote.
+class CheckpointWriter {
+ public:
+  // metadata must not have kAliasesKey; it is written from the schema. The schema must outlive the
+  // writer.
+  static StatusOr<std::unique_ptr<CheckpointWriter>> Create(
+      Filesystem& fs, const std::string& path, const ModelSchema& schema,
+      const std::map<std::string, std::string>& metadata);
+  ~CheckpointWriter();
+
+  // The tensors in the order in which the file wants them (indices into the schema).
+  const std::vector<size_t>& order() const { return order_; }
+
+  // The next bytes of the file, in pieces of any size; a piece may not cross into the next tensor.
+  // kInvalidArgument for too many bytes.
+  Status Append(ByteView bytes);
+
+  // All bytes are there and on disk: their digests. kFailedPrecondition when some are missing.
+  StatusOr<ViewDigests> Finish();
+
+  // After Finish(): replaces `path` atomically and durably.
+  Status Commit();
+
+ private:
+  CheckpointWriter(Filesystem& fs, std::string path, const ModelSchema& schema);
+
+  Filesystem& fs_;
+  std::string path_;
+  std::string temporary_path_;
+  const ModelSchema& schema_;
+  std::vector<size_t> order_;
+  std::unique_ptr<WritableFile> file_;
+  size_t current_ = 0;      // into order_
+  uint64_t in_tensor_ = 0;  // bytes of it already written
+  TensorDigester digester_;
+  ViewDigests digests_;
+  bool finished_ = false;
+};
+
+struct WriteCheckpointOptions {
+  std::map<std::string, std::string> metadata = {};
+  // When set, the file is put in place only if the bytes have this digest: else kDataLoss.
+  std::optional<Digest> expected = {};
+  // Called after each cell with the bytes written so far.
+  std::function<void(uint64_t)> progress = {};
+};
+
+// Streams a whole view into a new file at `path`, cell by cell. Atomic and durable.
+StatusOr<ViewDigests> WriteCheckpoint(Filesystem& fs, const std::string& path,
+                                      const ViewSource& view,
+                                      const WriteCheckpointOptions& options);
+
+}  // namespace pulse
