@@ -9,8 +9,8 @@
 
 namespace pulse {
 
-// Positions as gaps, values as raw FP32 bits (any bits, NaN payloads and signs of zero included), in
-// independent blocks. `update` must be valid. Deterministic up to the zstd release.
+// Positions as gaps, values as raw FP32 bits (any bits, NaN payloads and signs of zero included),
+// in independent blocks. `update` must be valid. Deterministic up to the zstd release.
 Bytes EncodeSparseUpdate(const SparseUpdate& update);
 
 // kDataLoss for any bytes that no encoder writes, or for an update over another number of elements.

@@ -24,8 +24,8 @@ struct WordDelta {
 StatusOr<WordDelta> EncodeWordDelta(const kernels::KernelTable& kernels, ByteView before,
                                     ByteView after, size_t word_bytes);
 
-// Rebuilds `after` from `before` and the encoded bytes, into `after` (same length as `before`; may be
-// the same memory). kDataLoss for any bytes that no encoder writes; then `after` is unspecified.
+// Rebuilds `after` from `before` and the encoded bytes, into `after` (same length as `before`; may
+// be the same memory). kDataLoss for any bytes that no encoder writes; then `after` is unspecified.
 // Whether `before` was the right base is the caller's to check, by digest.
 Status ApplyWordDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
                       size_t word_bytes, ByteSpan after);

@@ -1,0 +1,146 @@
+#include "codec/word_delta.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "codec/container.h"
+#include "codec/gaps.h"
+#include "codec/sections.h"
+#include "codec/steps.h"
+
+namespace pulse {
+namespace {
+
+static_assert(kWordDeltaBlockElements == kContainerBlockElements);
+
+// Payload of a block: gaps, codes, and where there are escapes their word_bytes byte planes.
+class BlockEncoder {
+ public:
+  BlockEncoder(const kernels::KernelTable& kernels, size_t word_bytes, size_t block_words)
+      : kernels_(kernels), word_bytes_(word_bytes), positions_(block_words) {}
+
+  // Appends the payload to `out` and returns the number of changed words; nothing for none.
+  uint32_t Encode(ByteView before, ByteView after, Bytes& out) {
+    const size_t changed = kernels_.diff(before, after, word_bytes_, positions_.data());
+    const std::span<const uint32_t> positions(positions_.data(), changed);
+    EncodeGaps(positions, gaps_);
+    EncodeSteps(before, after, word_bytes_, positions, steps_);
+    writer_.Write(gaps_, out);
+    writer_.Write(steps_.codes, out);
+    if (!steps_.escapes.empty()) writer_.WritePlanes(steps_.escapes, word_bytes_, out);
+    return static_cast<uint32_t>(changed);
+  }
+
+ private:
+  const kernels::KernelTable& kernels_;
+  const size_t word_bytes_;
+  std::vector<uint32_t> positions_;
+  Bytes gaps_;
+  CodedSteps steps_;
+  SectionWriter writer_;
+};
+
+class BlockApplier {
+ public:
+  BlockApplier(const kernels::KernelTable& kernels, size_t word_bytes)
+      : kernels_(kernels), word_bytes_(word_bytes) {}
+
+  // words: the block before the change; moved in place.
+  Status Apply(const ContainerView::Block& block, ByteSpan words) {
+    if (block.entries == 0) return OkStatus();
+    const size_t changed = block.entries;
+    reader_.Start(block.payload);
+    PULSE_ASSIGN_OR_RETURN(const ByteView gaps,
+                           reader_.Read(changed, MaxGapBytes(changed, block.elements)));
+    positions_.resize(changed);
+    PULSE_RETURN_IF_ERROR(DecodeGaps(gaps, block.elements, positions_));
+    PULSE_ASSIGN_OR_RETURN(const ByteView codes,
+                           reader_.Read(CodeBytes(changed), CodeBytes(changed)));
+    codes_.assign(codes.begin(), codes.end());
+    PULSE_ASSIGN_OR_RETURN(const size_t escapes, CountEscapes(codes_, changed));
+    escapes_.resize(escapes * word_bytes_);
+    if (escapes > 0) PULSE_RETURN_IF_ERROR(reader_.ReadPlanes(word_bytes_, escapes_));
+    PULSE_RETURN_IF_ERROR(reader_.Finish());
+    steps_.resize(changed * word_bytes_);
+    PULSE_RETURN_IF_ERROR(DecodeSteps(codes_, escapes_, word_bytes_, steps_));
+    kernels_.apply(words, word_bytes_, positions_, steps_);
+    return OkStatus();
+  }
+
+ private:
+  const kernels::KernelTable& kernels_;
+  const size_t word_bytes_;
+  SectionReader reader_;
+  std::vector<uint32_t> positions_;
+  Bytes codes_, escapes_, steps_;
+};
+
+Status CheckArrays(size_t before_bytes, size_t after_bytes, size_t word_bytes) {
+  if (word_bytes != 1 && word_bytes != 2 && word_bytes != 4 && word_bytes != 8) {
+    return InvalidArgument("word delta: words of {} bytes, expected 1, 2, 4 or 8", word_bytes);
+  }
+  if (before_bytes != after_bytes || before_bytes % word_bytes != 0) {
+    return InvalidArgument(
+        "word delta: {} bytes before and {} after, expected equal multiples of {}", before_bytes,
+        after_bytes, word_bytes);
+  }
+  return OkStatus();
+}
+
+bool OverlapInPart(ByteView a, ByteView b) {
+  const std::less<const uint8_t*> less;
+  return a.data() != b.data() && less(a.data(), b.data() + b.size()) &&
+         less(b.data(), a.data() + a.size());
+}
+
+}  // namespace
+
+StatusOr<WordDelta> EncodeWordDelta(const kernels::KernelTable& kernels, ByteView before,
+                                    ByteView after, size_t word_bytes) {
+  PULSE_RETURN_IF_ERROR(CheckArrays(before.size(), after.size(), word_bytes));
+  const size_t words = before.size() / word_bytes;
+  ContainerWriter writer({.codec = CodecId::kWordDeltaFast,
+                          .word_bytes = static_cast<uint8_t>(word_bytes),
+                          .elements = words});
+  BlockEncoder encoder(kernels, word_bytes, std::min<size_t>(words, kContainerBlockElements));
+  uint64_t total = 0;
+  const size_t block_bytes = kContainerBlockElements * word_bytes;
+  for (size_t at = 0; at < before.size(); at += block_bytes) {
+    const size_t length = std::min(block_bytes, before.size() - at);
+    const uint32_t changed =
+        encoder.Encode(before.subspan(at, length), after.subspan(at, length), writer.bytes());
+    writer.CloseBlock(changed);
+    total += changed;
+  }
+  return WordDelta{.bytes = writer.Finish(), .changed = total};
+}
+
+Status ApplyWordDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
+                      size_t word_bytes, ByteSpan after) {
+  PULSE_RETURN_IF_ERROR(CheckArrays(before.size(), after.size(), word_bytes));
+  if (OverlapInPart(before, after)) {
+    return InvalidArgument("word delta: before and after overlap, but are not the same memory");
+  }
+  auto view = ContainerView::Parse(delta);
+  if (!view.ok()) return Annotate(view.status(), "word delta");
+  PULSE_RETURN_IF_ERROR(Annotate(view->Expect({.codec = CodecId::kWordDeltaFast,
+                                               .word_bytes = static_cast<uint8_t>(word_bytes),
+                                               .elements = before.size() / word_bytes}),
+                                 "word delta"));
+  BlockApplier applier(kernels, word_bytes);
+  for (uint64_t b = 0; b < view->blocks(); ++b) {
+    const ContainerView::Block block = view->block(b);
+    const size_t at = block.first * word_bytes;
+    const ByteSpan words = after.subspan(at, block.elements * word_bytes);
+    if (words.data() != before.data() + at) {
+      std::memcpy(words.data(), before.data() + at, words.size());
+    }
+    const Status applied = applier.Apply(block, words);
+    if (!applied.ok()) return Annotate(applied, fmt::format("word delta, block {}", b));
+  }
+  return OkStatus();
+}
+
+}  // namespace pulse
