@@ -2,6 +2,7 @@
 // disk.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -63,6 +64,10 @@ class Spool final : public ByteSource {
   std::unique_ptr<WritableFile> writing_;
   std::unique_ptr<ReadableFile> reading_;
 };
+
+// Gives a whole source to `sink`, front to back, in pieces of at most 1 MiB; stops at the first
+// error.
+Status ForEachPiece(const ByteSource& source, const std::function<Status(ByteView)>& sink);
 
 // SHA-256 of a whole source, read in pieces.
 StatusOr<std::string> Sha256Of(const ByteSource& source);

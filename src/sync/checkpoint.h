@@ -19,6 +19,14 @@ namespace pulse {
 // The metadata key under which names of tied tensors are kept: a JSON object, further name -> name.
 inline constexpr char kAliasesKey[] = "pulse.aliases";
 
+// Takes the alias table out of a file's metadata; empty if there is none. kDataLoss if it is
+// malformed.
+StatusOr<std::map<std::string, std::string>> TakeAliases(
+    std::map<std::string, std::string>& metadata);
+// `metadata` with the schema's alias table put in, if it has aliases.
+std::map<std::string, std::string> WithAliases(std::map<std::string, std::string> metadata,
+                                               const ModelSchema& schema);
+
 // A checkpoint opened for reading: mapped, never copied. Not copyable; the view lives as long as it
 // does.
 class Checkpoint {
@@ -36,6 +44,7 @@ class Checkpoint {
  private:
   Checkpoint() = default;
   Status AddFile(Filesystem& fs, const std::string& path);
+  Status AddFolder(Filesystem& fs, const std::string& folder);
   Status Finish();
 
   struct Piece {
@@ -43,7 +52,8 @@ class Checkpoint {
     ByteView bytes;
   };
   std::vector<std::unique_ptr<ReadableFile>> files_;
-  std::vector<Piece> pieces_;
+  std::vector<Piece> pieces_;                   // until Finish()
+  std::map<std::string, std::string> aliases_;  // until Finish()
   ModelSchema schema_;
   ModelView view_;
   std::map<std::string, std::string> metadata_;
@@ -76,6 +86,7 @@ class CheckpointWriter {
 
  private:
   CheckpointWriter(Filesystem& fs, std::string path, const ModelSchema& schema);
+  void CloseTensors();
 
   Filesystem& fs_;
   std::string path_;
@@ -88,6 +99,7 @@ class CheckpointWriter {
   TensorDigester digester_;
   ViewDigests digests_;
   bool finished_ = false;
+  bool exists_ = false;  // the file at temporary_path_
 };
 
 struct WriteCheckpointOptions {

@@ -8,6 +8,8 @@
 #include "core/bytes.h"
 #include "core/status.h"
 
+struct evp_pkey_st;  // OpenSSL's EVP_PKEY
+
 namespace pulse {
 
 // Both parts as hexadecimal digits: a 32-byte public key, a 64-byte signature.
@@ -29,7 +31,7 @@ class SigningKey {
 
  private:
   SigningKey() = default;
-  void* key_ = nullptr;  // EVP_PKEY
+  evp_pkey_st* key_ = nullptr;
   std::string public_key_hex_;
 };
 
