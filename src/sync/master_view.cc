@@ -2,13 +2,8 @@
 
 namespace pulse {
 
-<<<<<<< HEAD
-StatusOr<MasterView> MasterView::Make(const kernels::KernelTable& kernels, const ModelSchema& schema,
-                                      std::span<const float> weights) {
-=======
 StatusOr<MasterView> MasterView::Make(const kernels::KernelTable& kernels,
                                       const ModelSchema& schema, std::span<const float> weights) {
->>>>>>> h/sync
   if (weights.size() != schema.elements()) {
     return InvalidArgument("{} master weights for a schema of {} elements", weights.size(),
                            schema.elements());

@@ -72,22 +72,14 @@ int NoPassphrase(char*, int, int, void*) {
 }  // namespace
 
 StatusOr<std::shared_ptr<const SigningKey>> SigningKey::FromPem(std::string_view pem) {
-<<<<<<< HEAD
-  if (pem.size() > kMaxPemBytes) return InvalidArgument("a signing key of {} bytes is no PEM file", pem.size());
-=======
   if (pem.size() > kMaxPemBytes)
     return InvalidArgument("a signing key of {} bytes is no PEM file", pem.size());
->>>>>>> h/sync
   const BioPtr bio = MemoryBio(pem);
   KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
   if (!key || EVP_PKEY_get_id(key.get()) != EVP_PKEY_ED25519) {
     return InvalidArgument(
-<<<<<<< HEAD
-        "not an unencrypted Ed25519 private key in PEM: make one with openssl genpkey -algorithm ed25519");
-=======
         "not an unencrypted Ed25519 private key in PEM: make one with openssl genpkey -algorithm "
         "ed25519");
->>>>>>> h/sync
   }
   std::shared_ptr<SigningKey> made(new SigningKey);
   PULSE_ASSIGN_OR_RETURN(made->public_key_hex_, PublicHex(key.get()));
@@ -96,22 +88,14 @@ StatusOr<std::shared_ptr<const SigningKey>> SigningKey::FromPem(std::string_view
 }
 
 SigningKey::~SigningKey() {
-<<<<<<< HEAD
-  EVP_PKEY_free(static_cast<EVP_PKEY*>(key_));
-=======
   EVP_PKEY_free(key_);
->>>>>>> h/sync
 }
 
 StatusOr<Signature> SigningKey::Sign(ByteView message) const {
   const ContextPtr context(EVP_MD_CTX_new());
   std::array<unsigned char, kSignatureBytes> raw = {};
   size_t size = raw.size();
-<<<<<<< HEAD
-  if (EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, static_cast<EVP_PKEY*>(key_)) != 1 ||
-=======
   if (EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_) != 1 ||
->>>>>>> h/sync
       EVP_DigestSign(context.get(), raw.data(), &size, message.data(), message.size()) != 1 ||
       size != raw.size()) {
     return Internal("OpenSSL could not sign with an Ed25519 key");
@@ -133,12 +117,8 @@ StatusOr<std::string> PublicKeyHex(std::string_view pem_or_hex) {
       "not an Ed25519 public key: expected PEM (openssl pkey -pubout) or 64 hexadecimal digits");
 }
 
-<<<<<<< HEAD
-Status CheckSignature(const Signature& signature, std::string_view trusted_key_hex, ByteView message) {
-=======
 Status CheckSignature(const Signature& signature, std::string_view trusted_key_hex,
                       ByteView message) {
->>>>>>> h/sync
   if (signature.key != trusted_key_hex) {
     return PermissionDenied("signed by key {}, trusted is {}", signature.key, trusted_key_hex);
   }
@@ -148,15 +128,9 @@ Status CheckSignature(const Signature& signature, std::string_view trusted_key_h
   const KeyPtr key(
       EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, raw_key->data(), raw_key->size()));
   const ContextPtr context(EVP_MD_CTX_new());
-<<<<<<< HEAD
-  if (!key ||
-      EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
-      EVP_DigestVerify(context.get(), raw->data(), raw->size(), message.data(), message.size()) != 1) {
-=======
   if (!key || EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
       EVP_DigestVerify(context.get(), raw->data(), raw->size(), message.data(), message.size()) !=
           1) {
->>>>>>> h/sync
     return PermissionDenied("the signature of key {} does not fit", signature.key);
   }
   return OkStatus();

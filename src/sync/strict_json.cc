@@ -18,12 +18,8 @@ StatusOr<Json> ParseStrictJson(std::string_view text, std::string_view what) {
     if (depth > kMaxJsonDepth) problem = "nested too deeply";
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end) open.pop_back();
-<<<<<<< HEAD
-    if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second) {
-=======
     if (event == Json::parse_event_t::key &&
         !open.back().insert(parsed.get<std::string>()).second) {
->>>>>>> h/sync
       problem = fmt::format("key \"{}\" appears twice", parsed.get<std::string>());
     }
     return problem.empty();

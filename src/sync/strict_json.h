@@ -17,24 +17,14 @@ inline constexpr int kMaxJsonDepth = 8;
 // kDataLoss ("<what>: ...") for malformed text, a repeated key, or too deep a nesting.
 StatusOr<Json> ParseStrictJson(std::string_view text, std::string_view what);
 
-<<<<<<< HEAD
-// The one spelling: members in byte order, no white space, UTF-8 kept as it is. Text that is not UTF-8
-// gets U+FFFD instead; callers that write check with IsUtf8 first.
-=======
 // The one spelling: members in byte order, no white space, UTF-8 kept as it is. Text that is not
 // UTF-8 gets U+FFFD instead; callers that write check with IsUtf8 first.
->>>>>>> h/sync
 std::string CanonicalJson(const Json& json);
 
 bool IsUtf8(const std::string& text);
 
-<<<<<<< HEAD
-// Reads members of one object; the first thing that is not as expected is remembered, so that callers
-// read everything and ask once.
-=======
 // Reads members of one object; the first thing that is not as expected is remembered, so that
 // callers read everything and ask once.
->>>>>>> h/sync
 class JsonReader {
  public:
   // object must outlive the reader.

@@ -50,12 +50,8 @@ Status CheckRunName(std::string_view run) {
   if (run.empty() || run.size() > 64 || run.front() == '.' ||
       !std::all_of(run.begin(), run.end(), allowed)) {
     return InvalidArgument(
-<<<<<<< HEAD
-        "run name \"{}\": expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, not starting with a dot",
-=======
         "run name \"{}\": expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, not starting with "
         "a dot",
->>>>>>> h/sync
         run);
   }
   return OkStatus();
@@ -87,13 +83,8 @@ std::string ManifestKey(std::string_view run, const VersionId& id) {
 
 std::string SystemNonces::Next() {
   std::array<unsigned char, 16> bytes = {};
-<<<<<<< HEAD
-  // Fails only where the system has no random source at all; a nonce of zeros would then break every
-  // promise, so the process may not go on.
-=======
   // Fails only where the system has no random source at all; a nonce of zeros would then break
   // every promise, so the process may not go on.
->>>>>>> h/sync
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::terminate();
   std::string hex;
   for (const unsigned char byte : bytes) hex += fmt::format("{:02x}", byte);

@@ -30,13 +30,6 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
     const bool inside = range.begin <= range.end && range.end <= bytes;
     const bool aligned = range.begin % kDigestChunkBytes == 0 &&
                          (range.end == bytes || range.end % kDigestChunkBytes == 0);
-<<<<<<< HEAD
-    const bool one_cell = range.begin / kCellBytes == (std::max(range.end, range.begin + 1) - 1) / kCellBytes;
-    const bool empty = range.begin == range.end;  // only an empty tensor has an empty range
-    if (!inside || !aligned || !one_cell || empty != (bytes == 0)) {
-      return InvalidArgument(
-          "range [{}, {}) of tensor \"{}\" ({} bytes): expected multiples of 1 MiB inside one cell of 16 MiB",
-=======
     const bool one_cell =
         range.begin / kCellBytes == (std::max(range.end, range.begin + 1) - 1) / kCellBytes;
     const bool empty = range.begin == range.end;  // only an empty tensor has an empty range
@@ -44,18 +37,13 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
       return InvalidArgument(
           "range [{}, {}) of tensor \"{}\" ({} bytes): expected multiples of 1 MiB inside one cell "
           "of 16 MiB",
->>>>>>> h/sync
           range.begin, range.end, spec.name, bytes);
     }
     if (i > 0 && (ranges[i - 1].tensor > range.tensor ||
                   (ranges[i - 1].tensor == range.tensor &&
                    (ranges[i - 1].end > range.begin || bytes == 0)))) {
-<<<<<<< HEAD
-      return InvalidArgument("range {} of tensor \"{}\" is not behind the one before", i, spec.name);
-=======
       return InvalidArgument("range {} of tensor \"{}\" is not behind the one before", i,
                              spec.name);
->>>>>>> h/sync
     }
   }
   return OkStatus();
