@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "app/duration.h"
+
 namespace pulse {
 namespace {
 
@@ -105,7 +107,6 @@ Field OneOf(std::string path, std::string* to, std::vector<std::string> choices,
           [=] { return *to; }};
 }
 
-// A duration has a unit: "500ms", "30s", "5m". A bare number is refused, since 30 what?
 Field Duration(std::string path, uint64_t* to_ms, uint64_t low_ms, uint64_t high_ms,
                std::string meaning) {
   return {
@@ -115,13 +116,9 @@ Field Duration(std::string path, uint64_t* to_ms, uint64_t low_ms, uint64_t high
       [=](const YAML::Node& node) {
         const auto text = ScalarOf(node);
         if (!text) return false;
-        const size_t digits = std::min(text->find_first_not_of("0123456789"), text->size());
-        const auto value = WholeNumber(text->substr(0, digits));
-        const std::string unit = text->substr(digits);
-        const uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : 0;
-        if (!value || scale == 0 || *value > high_ms / scale) return false;
-        if (*value * scale < low_ms) return false;
-        *to_ms = *value * scale;
+        const auto value_ms = ParseDurationMs(*text);
+        if (!value_ms.ok() || *value_ms < low_ms || *value_ms > high_ms) return false;
+        *to_ms = *value_ms;
         return true;
       },
       [=] { return fmt::format("{}ms", *to_ms); }};
