@@ -102,9 +102,17 @@ Status Loop::Start() {
   PULSE_RETURN_IF_ERROR(
       Meet(communicator_, row, local, fingerprint_, options_.on_non_finite, deadline).status());
   PULSE_RETURN_IF_ERROR(TakeInitialWeights(deadline));
-  return CloseRound(communicator_, masters_, ThetaDigests(masters_, state_.theta), {},
+  const auto arrays = SharedArrays();
+  return CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays), {},
                     NextDeadline())
       .status();
+}
+
+std::vector<SharedArray> Loop::SharedArrays() const {
+  if (options_.mode == Mode::kDdp) {
+    return {{"theta", state_.theta}, {"first moment", state_.m}, {"second moment", state_.v}};
+  }
+  return {{"theta", state_.theta}, {"outer momentum", state_.outer_momentum}};
 }
 
 Status Loop::TakeInitialWeights(Deadline deadline) {
@@ -250,15 +258,16 @@ Status Loop::DdpRound(Round& round) {
 
 Status Loop::Close(Round& round) {
   RoundReport& report = round.report;
+  const auto arrays = SharedArrays();
   std::vector<Digest> digests;
   {
     const PhaseTimer timer(clock_, round.closing.seconds.digest);
-    digests = ThetaDigests(masters_, state_.theta);
+    digests = DigestsOf(masters_, arrays);
   }
   double waited = 0;
   {
     const PhaseTimer timer(clock_, waited);
-    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, digests,
+    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, arrays, digests,
                                                            round.closing, NextDeadline()));
     SumClosings(closings, report);
     report.theta = closings.front().theta;

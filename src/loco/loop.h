@@ -71,6 +71,7 @@ class Loop {
   Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
                      const Contribution& mine);
   Status SumContributions(Round& round);
+  std::vector<SharedArray> SharedArrays() const;
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()); }

@@ -42,9 +42,9 @@ class PhaseTimer {
 
 // Equal on all ranks except where it says "this rank".
 struct RoundReport {
-  uint64_t round = 0;             // counts from 1: rounds completed, this one included
-  uint64_t elements = 0;          // N
-  uint32_t trainers = 0;          // K
+  uint64_t round = 0;     // counts from 1: rounds completed, this one included
+  uint64_t elements = 0;  // N
+  uint32_t trainers = 0;  // K
   Mode mode = Mode::kPulseLoco;
   RolloutWeights rollout_weights = RolloutWeights::kGlobal;
   std::vector<uint32_t> dropped;  // trainers left out for non-finite values (in ddp: at some step)

@@ -11,9 +11,9 @@
 namespace pulse::loco {
 namespace {
 
-// 16 digest | 8 sent | 8 received | 6 * 8 seconds | u32 metrics | per metric: u32 length, name,
-// f64. Metrics ascend by name.
-constexpr size_t kFixedBytes = 16 + 2 * 8 + 6 * 8 + 4;
+// 16 theta | 16 shared | 8 sent | 8 received | 6 * 8 seconds | u32 metrics | per metric: u32
+// length, name, f64. Metrics ascend by name.
+constexpr size_t kFixedBytes = 2 * 16 + 2 * 8 + 6 * 8 + 4;
 
 using Phases = std::array<double PhaseSeconds::*, 6>;
 constexpr Phases kPhases = {&PhaseSeconds::compute,  &PhaseSeconds::gate,  &PhaseSeconds::meet,
@@ -54,51 +54,61 @@ std::vector<size_t> Minority(std::span<const Digest> digests) {
   return minority;
 }
 
-Status DescribeMismatch(const ModelSchema& masters, size_t tensor, std::span<const Digest> of_ranks,
-                        size_t more) {
+// which: the place of the first difference among the digests of all arrays.
+Status DescribeMismatch(const ModelSchema& masters, std::span<const SharedArray> arrays,
+                        size_t which, std::span<const Digest> of_ranks, size_t more) {
+  const size_t tensors = masters.tensors().size();
   const std::vector<size_t> minority = Minority(of_ranks);
   const bool all = minority.size() == of_ranks.size();
   return DataLoss(
-      "theta differs between ranks: tensor \"{}\"{} on rank {}{}; nothing of this round was "
-      "committed: restart from the last checkpoint, and suspect the hardware of that rank",
-      masters.tensors()[tensor].name, more > 0 ? fmt::format(" (and {} more)", more) : "",
-      fmt::join(minority, ", "), all ? " (all of them: no majority agrees)" : "");
+      "{} differs between ranks: tensor \"{}\"{} on rank {}{}; nothing of this round was "
+      "committed: "
+      "restart from the last checkpoint, and suspect the hardware of that rank",
+      arrays[which / tensors].name, masters.tensors()[which % tensors].name,
+      more > 0 ? fmt::format(" (and {} more)", more) : "", fmt::join(minority, ", "),
+      all ? " (all of them: no majority agrees)" : "");
 }
 
 Status ExplainMismatch(Communicator& communicator, const ModelSchema& masters,
-                       std::span<const Digest> tensor_digests, Deadline deadline) {
+                       std::span<const SharedArray> arrays, std::span<const Digest> digests,
+                       Deadline deadline) {
   std::vector<Bytes> rows;
-  PULSE_RETURN_IF_ERROR(communicator.AllGather(AsBytes(tensor_digests), rows, deadline));
-  const size_t tensors = masters.tensors().size();
+  PULSE_RETURN_IF_ERROR(communicator.AllGather(AsBytes(digests), rows, deadline));
   for (size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].size() != tensors * sizeof(Digest)) {
+    if (rows[r].size() != digests.size_bytes()) {
       return DataLoss("rank {} sent {} bytes of tensor digests, not {}", r, rows[r].size(),
-                      tensors * sizeof(Digest));
+                      digests.size_bytes());
     }
   }
   std::vector<size_t> differing;
   std::vector<Digest> of_first(rows.size()), of_ranks(rows.size());
-  for (size_t t = 0; t < tensors; ++t) {
+  for (size_t i = 0; i < digests.size(); ++i) {
     for (size_t r = 0; r < rows.size(); ++r) {
-      std::copy_n(rows[r].data() + t * sizeof(Digest), sizeof(Digest), of_ranks[r].bytes.begin());
+      std::copy_n(rows[r].data() + i * sizeof(Digest), sizeof(Digest), of_ranks[r].bytes.begin());
     }
     if (std::count(of_ranks.begin(), of_ranks.end(), of_ranks[0]) ==
         static_cast<ptrdiff_t>(of_ranks.size())) {
       continue;
     }
     if (differing.empty()) of_first = of_ranks;
-    differing.push_back(t);
+    differing.push_back(i);
   }
   if (differing.empty()) {
     return DataLoss("digests of theta differ, but of no tensor: a message was corrupted");
   }
-  return DescribeMismatch(masters, differing.front(), of_first, differing.size() - 1);
+  // Other tensors of the same array; that a difference spreads to other arrays tells nothing new.
+  const size_t tensors = masters.tensors().size();
+  const auto more = std::count_if(differing.begin() + 1, differing.end(), [&](size_t i) {
+    return i / tensors == differing.front() / tensors;
+  });
+  return DescribeMismatch(masters, arrays, differing.front(), of_first, static_cast<size_t>(more));
 }
 
 }  // namespace
 
 Bytes EncodeRankClosing(const RankClosing& closing) {
   Bytes out(closing.theta.bytes.begin(), closing.theta.bytes.end());
+  out.insert(out.end(), closing.shared.bytes.begin(), closing.shared.bytes.end());
   AppendLittle(closing.traffic.sent, out);
   AppendLittle(closing.traffic.received, out);
   for (const auto phase : kPhases) AppendDouble(closing.seconds.*phase, out);
@@ -118,10 +128,11 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   }
   RankClosing closing;
   std::copy_n(bytes.data(), closing.theta.bytes.size(), closing.theta.bytes.begin());
-  closing.traffic.sent = LoadLittle<uint64_t>(bytes.data() + 16);
-  closing.traffic.received = LoadLittle<uint64_t>(bytes.data() + 24);
+  std::copy_n(bytes.data() + 16, closing.shared.bytes.size(), closing.shared.bytes.begin());
+  closing.traffic.sent = LoadLittle<uint64_t>(bytes.data() + 32);
+  closing.traffic.received = LoadLittle<uint64_t>(bytes.data() + 40);
   for (size_t i = 0; i < kPhases.size(); ++i) {
-    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 32 + 8 * i);
+    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 48 + 8 * i);
   }
   PULSE_ASSIGN_OR_RETURN(closing.metrics,
                          DecodeMetrics(LoadLittle<uint32_t>(bytes.data() + kFixedBytes - 4),
@@ -129,10 +140,12 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   return closing;
 }
 
-std::vector<Digest> ThetaDigests(const ModelSchema& masters, std::span<const float> theta) {
+std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays) {
   std::vector<Digest> digests;
-  for (const ByteView tensor : SplitContiguous(masters, AsBytes(theta)).tensors) {
-    digests.push_back(TensorDigest(tensor));
+  for (const SharedArray& array : arrays) {
+    for (const ByteView tensor : SplitContiguous(masters, AsBytes(array.values)).tensors) {
+      digests.push_back(TensorDigest(tensor));
+    }
   }
   return digests;
 }
@@ -145,9 +158,11 @@ StatusOr<ModelSchema> MasterSchema(const ModelSchema& schema) {
 
 StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               const ModelSchema& masters,
-                                              std::span<const Digest> tensor_digests,
-                                              RankClosing mine, Deadline deadline) {
-  mine.theta = ViewDigest(masters, tensor_digests);
+                                              std::span<const SharedArray> arrays,
+                                              std::span<const Digest> digests, RankClosing mine,
+                                              Deadline deadline) {
+  mine.theta = ViewDigest(masters, digests.first(masters.tensors().size()));
+  mine.shared = DigestOf(AsBytes(digests));
   std::vector<Bytes> rows;
   PULSE_RETURN_IF_ERROR(communicator.AllGather(EncodeRankClosing(mine), rows, deadline));
   std::vector<RankClosing> closings;
@@ -157,8 +172,10 @@ StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
     closings.push_back(*std::move(closing));
   }
   for (const RankClosing& closing : closings) {
-    if (closing.theta == closings.front().theta) continue;
-    return ExplainMismatch(communicator, masters, tensor_digests, deadline);
+    if (closing.shared == closings.front().shared && closing.theta == closings.front().theta) {
+      continue;
+    }
+    return ExplainMismatch(communicator, masters, arrays, digests, deadline);
   }
   return closings;
 }

@@ -1,9 +1,10 @@
-// The meeting after every outer step: digests of theta are compared before anything of the round
-// may be committed, and figures are added up.
+// The meeting after every outer step: digests of all that must be equal on every rank are compared
+// before anything of the round may be committed, and figures are added up.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "collective/communicator.h"
@@ -20,7 +21,8 @@ namespace pulse::loco {
 
 // One rank's figures of a round; metrics are left out by a dropped trainer.
 struct RankClosing {
-  Digest theta;
+  Digest theta;   // ViewDigest as F32
+  Digest shared;  // over the digests of all shared arrays
   Traffic traffic;
   PhaseSeconds seconds;
   Metrics metrics;
@@ -34,16 +36,25 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes);
 // kInvalidArgument if it gets too large that way.
 StatusOr<ModelSchema> MasterSchema(const ModelSchema& schema);
 
-// One per tensor of `masters`. theta: its flat array.
-std::vector<Digest> ThetaDigests(const ModelSchema& masters, std::span<const float> theta);
+// A flat array that must be equal on all ranks: theta first of all, but also what makes the next
+// theta (the outer momentum; in ddp AdamW's moments), where a difference may hide for a while.
+struct SharedArray {
+  std::string_view name;
+  std::span<const float> values;
+};
 
-// Collective: exchanges `mine` (whose digest is made here from tensor_digests) and returns all
-// rows, by rank. kDataLoss if a digest differs: a second exchange finds the tensor; the message
-// names it and the minority of ranks, or all where there is no majority.
+// Of each array in turn, one per tensor of `masters`.
+std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays);
+
+// Collective: exchanges `mine` (whose digests are made here) and returns all rows, by rank. arrays:
+// theta first. digests: DigestsOf(masters, arrays). kDataLoss if any differs: a second exchange
+// finds array and tensor; the message names them and the minority of ranks, or all where there is
+// no majority.
 StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               const ModelSchema& masters,
-                                              std::span<const Digest> tensor_digests,
-                                              RankClosing mine, Deadline deadline);
+                                              std::span<const SharedArray> arrays,
+                                              std::span<const Digest> digests, RankClosing mine,
+                                              Deadline deadline);
 
 // Adds up the ranks' figures in rank order: metrics, traffic_of_all and slowest of `report`.
 void SumClosings(std::span<const RankClosing> closings, RoundReport& report);
