@@ -1,0 +1,19 @@
+// LibTorch's process-wide settings.
+#pragma once
+
+namespace pulse {
+
+// Once per process is enough, more does no harm: refuses operations without a deterministic body,
+// and tells malloc to keep freed memory (M_MMAP_THRESHOLD and M_TRIM_THRESHOLD): tensors of 0.1 to
+// 10 MB come and go by the thousand per second, and mapping their pages anew doubles the time of a
+// step.
+void ConfigureLibTorch();
+
+// For the calling thread and what it starts; cheap, so every entry point calls it.
+void SetLibTorchThreads(int threads);
+
+// Whether BF16 matrix products run fast here: oneDNN 2.6 wants AVX-512; without it LibTorch falls
+// back to loops a hundred times slower.
+bool HasFastBF16();
+
+}  // namespace pulse
