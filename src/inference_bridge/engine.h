@@ -30,10 +30,10 @@ class Engine {
 
   virtual std::string_view name() const = 0;
 
-  // Pause, swap, resume, in this order. The weights at update.path stay as they are until this returns.
-  // A version may be told again, after a restart of either side. An engine that was paused is resumed
-  // whatever came of the swap; it then goes on with the weights it has. The first error is returned,
-  // with the engine's name; kUnavailable: trying again may help.
+  // Pause, swap, resume, in this order. The weights at update.path stay as they are until this
+  // returns. A version may be told again, after a restart of either side. An engine that was paused
+  // is resumed whatever came of the swap; it then goes on with the weights it has. The first error
+  // is returned, with the engine's name; kUnavailable: trying again may help.
   Status Notify(const EngineUpdate& update);
 
  private:

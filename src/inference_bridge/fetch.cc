@@ -101,7 +101,8 @@ std::vector<Piece> CutIntoPieces(const std::vector<FetchItem>& items, uint64_t p
 Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>& items,
                      const FetchOptions& options) {
   Fetched fetched;
-  const std::vector<Piece> pieces = CutIntoPieces(items, std::max<uint64_t>(1, options.piece_bytes));
+  const std::vector<Piece> pieces =
+      CutIntoPieces(items, std::max<uint64_t>(1, options.piece_bytes));
   uint64_t memory_left = options.memory_bytes, done = 0;
   std::optional<Landing> landing;
   size_t next = 0;    // the piece to be taken next

@@ -27,19 +27,19 @@ struct FetchOptions {
   // Objects are kept in memory while they fit in here together; the others go to files (mapped, and
   // without a name, so that nothing is left behind).
   uint64_t memory_bytes = uint64_t{256} << 20;
-  std::string spool_path;                       // of these files, to which "<n>" is added
+  std::string spool_path = {};                    // of these files, to which "<n>" is added
   std::function<Status(uint64_t)> on_bytes = {};  // bytes so far; an error ends the fetch with it
 };
 
 struct Fetched {
-  Status status;                                           // OK: all are here
-  std::string failed_key;                                  // whose error it is, if it is an object's
+  Status status;           // OK: all are here
+  std::string failed_key;  // whose error it is, if it is an object's
   std::vector<std::shared_ptr<const ByteSource>> sources;  // as `items`; only when OK
 };
 
-// Every object's size and SHA-256 hold before anybody sees a byte of it. kNotFound: an object is gone;
-// kDataLoss: it is not what its hash says; kResourceExhausted: no space for the files; or the store's
-// own errors. Memory: memory_bytes and (parallel + 1) pieces.
+// Every object's size and SHA-256 hold before anybody sees a byte of it. kNotFound: an object is
+// gone; kDataLoss: it is not what its hash says; kResourceExhausted: no space for the files; or the
+// store's own errors. Memory: memory_bytes and (parallel + 1) pieces.
 Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>& items,
                      const FetchOptions& options);
 

@@ -47,7 +47,9 @@ TEST_F(FetchTest, BringsEveryObjectWhateverTheParallelismAndTheMemory) {
   }
   for (const int parallel : {1, 2, 9}) {
     for (const uint64_t memory : {0, 150, 1 << 20}) {
-      FetchOptions options{.parallel = parallel, .piece_bytes = 100, .memory_bytes = memory,
+      FetchOptions options{.parallel = parallel,
+                           .piece_bytes = 100,
+                           .memory_bytes = memory,
                            .spool_path = "/spool-"};
       uint64_t last = 0;
       options.on_bytes = [&](uint64_t done) {
@@ -87,8 +89,9 @@ TEST_F(FetchTest, RefusesAnObjectThatIsNotWhatItsHashSays) {
 TEST_F(FetchTest, RefusesATruncatedObject) {
   const std::vector<FetchItem> items = {Put("a", 500)};
   for (const size_t size : {0, 1, 400, 499}) {
-    ASSERT_TRUE(store_->Put("a", MemorySource(ByteView(contents_[0]).first(size)),
-                            PutCondition::None()).ok());
+    ASSERT_TRUE(
+        store_->Put("a", MemorySource(ByteView(contents_[0]).first(size)), PutCondition::None())
+            .ok());
     const Fetched fetched = FetchObjects(*store_, fs_, items, {.piece_bytes = 100});
     EXPECT_TRUE(absl::IsDataLoss(fetched.status)) << fetched.status;
     EXPECT_EQ(fetched.failed_key, "a");
@@ -107,8 +110,7 @@ TEST_F(FetchTest, AFullDiskIsNoFaultOfTheObject) {
   const std::vector<FetchItem> items = {Put("a", 500)};
   uint64_t failures = 0;
   ForEachFault(
-      clock_,
-      {[](uint64_t operation) {
+      clock_, {[](uint64_t operation) {
         Fault fault = Fault::FailBefore(operation);
         fault.status = NotFound("the folder is gone");
         return fault;
@@ -122,7 +124,7 @@ TEST_F(FetchTest, AFullDiskIsNoFaultOfTheObject) {
         ++failures;
         EXPECT_TRUE(absl::IsNotFound(fetched.status)) << injector.Log();
         EXPECT_EQ(fetched.failed_key, "") << injector.Log();
-        if (!fs_.List("/")->empty()) ASSERT_TRUE(fs_.Remove("/spool-0").ok());
+        if (fs_.Stat("/spool-0").ok()) fs_.Remove("/spool-0").IgnoreError();
       });
   EXPECT_GE(failures, 5u);  // create, append, close, open, map, remove
 }

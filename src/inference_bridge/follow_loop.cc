@@ -45,8 +45,8 @@ class Listeners {
                                       : EngineUpdateKind::kFile;
     for (Listener& listener : listeners_) {
       if (listener.told == result.version.id) continue;
-      const Status status = listener.engine->Notify(
-          {result.version.id, result.digest, output_.path(), kind});
+      const Status status =
+          listener.engine->Notify({result.version.id, result.digest, output_.path(), kind});
       if (status.ok()) {
         listener.told = result.version.id;
       } else if (!listener.failing) {  // once, not at every poll
@@ -71,10 +71,8 @@ class Listeners {
 
 }  // namespace
 
-Status FollowLoop(Follower& follower, Clock& clock, Logger& log,
-                  const FollowLoopOptions& options) {
-  const FollowTarget target =
-      options.every_version ? FollowTarget::Next() : FollowTarget::Newest();
+Status FollowLoop(Follower& follower, Clock& clock, Logger& log, const FollowLoopOptions& options) {
+  const FollowTarget target = options.every_version ? FollowTarget::Next() : FollowTarget::Newest();
   Listeners listeners(options.engines, follower.output(), log);
   const int64_t poll_ms = std::max<int64_t>(1, options.poll_ms);
   bool begun = false;

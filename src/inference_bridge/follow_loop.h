@@ -14,7 +14,8 @@ namespace pulse {
 
 struct FollowLoopOptions {
   int64_t poll_ms = 1000;
-  // After kUnavailable or kDeadlineExceeded from the store the pause doubles from poll_ms up to this.
+  // After kUnavailable or kDeadlineExceeded from the store the pause doubles from poll_ms up to
+  // this.
   int64_t max_backoff_ms = 30'000;
   bool every_version = false;    // each in turn; else whatever is the newest
   bool wait_for_bucket = false;  // what is not there when following begins is waited for
@@ -26,13 +27,13 @@ struct FollowLoopOptions {
   std::vector<Engine*> engines;     // must outlive the loop
 };
 
-// Returns OK at the final version (or the error of an engine that could not be told of it), kCancelled
-// when stopped, else the first error that waiting does not cure (see Follower::Step). An engine that
-// fails is told again at every poll, and holds nobody up. Clock: as the follower's.
+// Returns OK at the final version (or the error of an engine that could not be told of it),
+// kCancelled when stopped, else the first error that waiting does not cure (see Follower::Step). An
+// engine that fails is told again at every poll, and holds nobody up. Clock: as the follower's.
 Status FollowLoop(Follower& follower, Clock& clock, Logger& log, const FollowLoopOptions& options);
 
-// Calls `attempt` until it gives anything but kNotFound or kUnavailable, pausing poll_ms in between:
-// for opening a bucket that is not there yet. kCancelled when stopped.
+// Calls `attempt` until it gives anything but kNotFound or kUnavailable, pausing poll_ms in
+// between: for opening a bucket that is not there yet. kCancelled when stopped.
 Status WaitUntilThere(Clock& clock, const FollowLoopOptions& options,
                       const std::function<Status()>& attempt);
 

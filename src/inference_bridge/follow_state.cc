@@ -32,8 +32,9 @@ StatusOr<FollowState> ParseFollowState(ByteView bytes) {
     JsonReader seen(json["seen"], "follower state, seen");
     const auto id = VersionId::FromFolder(seen.Text("version"));
     if (!id) seen.Fail("\"version\" is not <epoch>.<number>.<nonce>");
-    state.seen = {id.value_or(VersionId()), seen.Text("manifest_sha256")};
+    const std::string sha256 = seen.Text("manifest_sha256");
     PULSE_RETURN_IF_ERROR(seen.status());
+    state.seen = VersionRef{*id, sha256};
   }
   PULSE_RETURN_IF_ERROR(reader.status());
   // Its own hash, its format and any further member are checked by writing it again.
@@ -52,7 +53,8 @@ StatusOr<std::optional<FollowState>> LoadFollowState(Filesystem& fs, const std::
     return state.status();
   }
   return DataLoss(
-      "{} is damaged ({}): without it a bucket that was rolled back can't be told from a sound one; "
+      "{} is damaged ({}): without it a bucket that was rolled back can't be told from a sound "
+      "one; "
       "remove it to follow all the same",
       path, ToStd(state.status().message()));
 }

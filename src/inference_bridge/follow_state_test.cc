@@ -9,8 +9,13 @@ namespace pulse {
 namespace {
 
 FollowState State() {
-  return {"main", "pid 17 on host-a",
-          VersionRef{{3, 41, std::string(32, 'a')}, std::string(64, 'b')}};
+  FollowState state;
+  state.run = "main";
+  state.holder = "pid 17 on host-a";
+  state.seen.emplace();
+  state.seen->id = {3, 41, std::string(32, 'a')};
+  state.seen->manifest_sha256 = std::string(64, 'b');
+  return state;
 }
 
 TEST(FollowState, ComesBackAsItWasWritten) {
@@ -27,11 +32,12 @@ TEST(FollowState, ComesBackAsItWasWritten) {
 }
 
 TEST(FollowState, IsSpelledInOneWay) {
-  EXPECT_EQ(SerializeFollowState(State()),
-            "{\"format\":\"pulse.follower/1\",\"holder\":\"pid 17 on host-a\",\"run\":\"main\",\"seen\":{"
-            "\"manifest_sha256\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\","
-            "\"version\":\"3.41.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},\"sha256\":\""
-            "PLACEHOLDER\"}\n");
+  EXPECT_EQ(
+      SerializeFollowState(State()),
+      "{\"format\":\"pulse.follower/1\",\"holder\":\"pid 17 on host-a\",\"run\":\"main\",\"seen\":{"
+      "\"manifest_sha256\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\","
+      "\"version\":\"3.41.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},\"sha256\":\""
+      "f833c4311082cd2cf660771da2419d6b689b914cefd6a2c4914e5a3709f66610\"}\n");
 }
 
 TEST(FollowState, EveryFlippedBitAndEveryTruncationIsRefused) {

@@ -25,8 +25,8 @@ class CountingNonces final : public NonceSource {
   uint64_t next_;
 };
 
-// Publishes to `store` versions of a small model of several dtypes, with a scalar, an empty tensor and
-// a tied name; about one element in fifty changes each time, or as many as are asked for.
+// Publishes to `store` versions of a small model of several dtypes, with a scalar, an empty tensor
+// and a tied name; about one element in fifty changes each time, or as many as are asked for.
 class TestPublisher {
  public:
   // first_nonce: equal ones make equal histories.
@@ -36,7 +36,9 @@ class TestPublisher {
   void Publish(bool anchor = false, std::map<std::string, std::string> metadata = {});
   uint64_t newest() const { return digests_.empty() ? 0 : digests_.rbegin()->first; }
   const Digest& digest(uint64_t number) const { return digests_.at(number); }
-  const Bytes& bytes(uint64_t number) const { return history_.at(number); }  // tensors in schema order
+  const Bytes& bytes(uint64_t number) const {
+    return history_.at(number);
+  }  // tensors in schema order
   const VersionId& id(uint64_t number) const { return ids_.at(number); }
   const Manifest& manifest(uint64_t number) const { return manifests_.at(number); }
   const ModelSchema& schema() const { return schema_; }

@@ -39,10 +39,9 @@ StatusOr<std::unique_ptr<Follower>> Follower::Open(FollowerOptions options, Foll
       std::clamp<uint64_t>(options.memory_bytes / kRebuildBytesPerThread, 1, threads));
   PULSE_ASSIGN_OR_RETURN(ChainReader chain,
                          ChainReader::Open(deps.store, {options.run, options.trusted_key}));
-  PULSE_ASSIGN_OR_RETURN(
-      auto output,
-      Output::Open({options.output, options.layout, options.run, options.lock_timeout_ms}, deps.fs,
-                   deps.clock, deps.log));
+  PULSE_ASSIGN_OR_RETURN(auto output, Output::Open({options.output, options.layout, options.run,
+                                                    options.lock_timeout_ms},
+                                                   deps.fs, deps.clock, deps.log));
   return std::unique_ptr<Follower>(
       new Follower(std::move(options), deps, std::move(chain), std::move(output)));
 }
@@ -67,8 +66,8 @@ StatusOr<FollowResult> Follower::Step(const FollowTarget& target) {
       result = DataLoss("{}: object \"{}\" is missing, though a kept version needs it",
                         deps_.store.uri(), missing);
     }
-    const bool damaged = absl::IsDataLoss(result.status()) &&
-                         (!detour.object.empty() || detour.suspect_base);
+    const bool damaged =
+        absl::IsDataLoss(result.status()) && (!detour.object.empty() || detour.suspect_base);
     if (!damaged || detour.without_local || local_ == nullptr) return result;
     deps_.log.warn("{}; trying from an anchor", ToStd(result.status().message()));
     detour.without_local = true;
@@ -110,9 +109,9 @@ StatusOr<VersionRef> Follower::ReadHead() {
 Status Follower::CheckContinues(const VersionRef& head) {
   const std::optional<VersionRef>& seen = output_->state().seen;
   if (!seen || head == *seen) return OkStatus();
-  const std::string hint =
-      fmt::format("{}, as {} saw it (if the bucket was replaced on purpose, remove {} and that file)",
-                  deps_.store.uri(), output_->state_path(), output_->path());
+  const std::string hint = fmt::format(
+      "{}, as {} saw it (if the bucket was replaced on purpose, remove {} and that file)",
+      deps_.store.uri(), output_->state_path(), output_->path());
   PULSE_RETURN_IF_ERROR(Annotate(CheckNotBehind(head.id, seen->id), hint));
   const uint64_t number = seen->id.number;
   PULSE_ASSIGN_OR_RETURN(const auto walked, chain_.Walk(head, [&](const Manifest& manifest) {

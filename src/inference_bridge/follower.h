@@ -1,8 +1,8 @@
 // Keeps one local copy of a run's view at the version that its bucket names: fetches, verifies,
 // rebuilds beside the copy that readers have open, and exchanges the two at one stroke.
 //
-// Killed at any instruction, or failing at any operation, it leaves the old version or the new one in
-// place, whole; the next Open continues or starts over. It never goes back to an older version.
+// Killed at any instruction, or failing at any operation, it leaves the old version or the new one
+// in place, whole; the next Open continues or starts over. It never goes back to an older version.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct FollowerOptions {
   std::string output;            // see OutputLayout
   OutputLayout layout = OutputLayout::kFile;
   int64_t lock_timeout_ms = 0;  // how long to wait for another follower of this output to end
-  // Bound of anonymous memory: fetched payloads as far as they fit beside the working buffers (others
-  // go through temporary files beside the output), whatever the size of the view.
+  // Bound of anonymous memory: fetched payloads as far as they fit beside the working buffers
+  // (others go through temporary files beside the output), whatever the size of the view.
   uint64_t memory_bytes = uint64_t{512} << 20;
   int parallel_fetches = 8;
   int threads = 2;  // of the rebuild
-  // Called by the thread that called Step: bytes done of bytes to do in this phase (kVerify: 0 of the
-  // whole, once).
+  // Called by the thread that called Step: bytes done of bytes to do in this phase (kVerify: 0 of
+  // the whole, once).
   std::function<void(FollowPhase phase, uint64_t done, uint64_t total)> progress = {};
   // Asked every few MiB; true ends Step with kCancelled, the old version in place.
   std::function<bool()> stop = {};
@@ -59,8 +59,8 @@ struct FollowTarget {
   uint64_t number = 0;
 
   static FollowTarget Newest() { return {}; }
-  // The oldest kept version above the local one (the oldest of all without a local one): every version
-  // in turn, but for those that retention has taken meanwhile.
+  // The oldest kept version above the local one (the oldest of all without a local one): every
+  // version in turn, but for those that retention has taken meanwhile.
   static FollowTarget Next() { return {Kind::kNext, 0}; }
   static FollowTarget Number(uint64_t number) { return {Kind::kNumber, number}; }
 };
@@ -93,13 +93,15 @@ class Follower {
   static StatusOr<std::unique_ptr<Follower>> Open(FollowerOptions options, FollowerDeps deps);
 
   // Brings the output to the target. One read of the head when it is there already; the first step
-  // also reads the output to see whether it is what it claims to be, and so does the first one after
-  // something else has changed it. After an error the old version is in place, and the next Step tries
-  // again.
+  // also reads the output to see whether it is what it claims to be, and so does the first one
+  // after something else has changed it. After an error the old version is in place, and the next
+  // Step tries again.
   //   kNotFound            no such run, version, or nothing published yet
-  //   kFailedPrecondition  the bucket is behind what this output has seen, or another history; or the
+  //   kFailedPrecondition  the bucket is behind what this output has seen, or another history; or
+  //   the
   //                        target is behind the output's version
-  //   kDataLoss            an object of the bucket is damaged or missing, or gives other bits than its
+  //   kDataLoss            an object of the bucket is damaged or missing, or gives other bits than
+  //   its
   //                        publisher had
   //   kPermissionDenied    not signed by the trusted key; or the file system's
   //   kResourceExhausted   disk full

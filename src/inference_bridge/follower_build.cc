@@ -54,12 +54,13 @@ StatusOr<ChainView> Follower::FetchAndStack(const Plan& plan, Detour& detour,
   detour.object = std::move(fetched.failed_key);
   PULSE_RETURN_IF_ERROR(fetched.status);
 
-  return StackPlan(deps_.kernels, plan, plan.from_local ? &local_->view() : nullptr,
-                   [&](const PlanStep& step, const ManifestObject& object)
-                       -> StatusOr<std::shared_ptr<const ByteSource>> {
-                     return fetched.sources[item_of.at(
-                         ObjectKey(options_.run, step.manifest.id, object.Name()))];
-                   });
+  return StackPlan(
+      deps_.kernels, plan, plan.from_local ? &local_->view() : nullptr,
+      [&](const PlanStep& step,
+          const ManifestObject& object) -> StatusOr<std::shared_ptr<const ByteSource>> {
+        return fetched
+            .sources[item_of.at(ObjectKey(options_.run, step.manifest.id, object.Name()))];
+      });
 }
 
 Status Follower::Build(const Plan& plan, Detour& detour, FollowResult& result) {

@@ -18,15 +18,16 @@ inline constexpr char kFollowRunKey[] = "pulse.follow.run";
 inline constexpr char kFollowVersionKey[] = "pulse.follow.version";  // VersionId::Folder()
 inline constexpr char kFollowDigestKey[] = "pulse.follow.digest";    // of the view
 
-std::map<std::string, std::string> FollowMetadata(const std::string& run, const LocalVersion& version);
+std::map<std::string, std::string> FollowMetadata(const std::string& run,
+                                                  const LocalVersion& version);
 
-// One file, mapped, whose bytes have been found to have the digest that it claims. Which version that
-// is remains its own claim: the bucket's history has to confirm it.
+// One file, mapped, whose bytes have been found to have the digest that it claims. Which version
+// that is remains its own claim: the bucket's history has to confirm it.
 class LocalCopy {
  public:
   // Reads the whole file once. Without a value: there is none at `path`, or one that no follower of
-  // `run` wrote (logged). kDataLoss: it claims to be a version and is not. Other errors are the file
-  // system's.
+  // `run` wrote (logged). kDataLoss: it claims to be a version and is not. Other errors are the
+  // file system's.
   static StatusOr<std::unique_ptr<LocalCopy>> Verify(Filesystem& fs, const std::string& path,
                                                      const std::string& run, Logger& log);
   // Takes the caller's word for it that the file at `path` was just written as `version`.

@@ -56,8 +56,7 @@ StatusOr<std::unique_ptr<Output>> Output::Open(OutputOptions options, Filesystem
 }
 
 Status Output::TakeLock(const Clock& clock) {
-  auto lock =
-      fs_.Lock(options_.path + ".lock", Deadline::After(clock, options_.lock_timeout_ms));
+  auto lock = fs_.Lock(options_.path + ".lock", Deadline::After(clock, options_.lock_timeout_ms));
   if (absl::IsUnimplemented(lock.status())) {
     log_.warn("{}: take care that no other follower uses this output",
               ToStd(lock.status().message()));
@@ -117,7 +116,8 @@ Status Output::Link(const VersionId& id) {
   const std::string link = options_.path + ".link-new";
   // Relative, so that the whole can be moved.
   const std::string target = fmt::format("{}.versions/{}", name_, id.Folder());
-  if (const Status status = fs_.Remove(link); !status.ok() && !absl::IsNotFound(status)) return status;
+  if (const Status status = fs_.Remove(link); !status.ok() && !absl::IsNotFound(status))
+    return status;
   PULSE_RETURN_IF_ERROR(fs_.Symlink(target, link));
   PULSE_RETURN_IF_ERROR(fs_.Rename(link, options_.path));
   PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, folder_));

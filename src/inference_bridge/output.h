@@ -26,14 +26,15 @@ struct OutputOptions {
   int64_t lock_timeout_ms = 0;  // how long to wait for another follower of this output to end
 };
 
-// Beside <path> lie <path>.lock (held while this object lives), <path>.state (FollowState), and for a
-// while temporary files. Not thread-safe.
+// Beside <path> lie <path>.lock (held while this object lives), <path>.state (FollowState), and for
+// a while temporary files. Not thread-safe.
 class Output {
  public:
-  // Makes the folder of `path` if it is missing, takes the lock, removes what a killed follower left,
-  // and reads the state. kAborted: another follower works here, whom the message names;
-  // kFailedPrecondition: the output belongs to another run; kInvalidArgument: something is in the way
-  // at `path`; kPermissionDenied; kDataLoss: the state is damaged. All deps must outlive the output.
+  // Makes the folder of `path` if it is missing, takes the lock, removes what a killed follower
+  // left, and reads the state. kAborted: another follower works here, whom the message names;
+  // kFailedPrecondition: the output belongs to another run; kInvalidArgument: something is in the
+  // way at `path`; kPermissionDenied; kDataLoss: the state is damaged. All deps must outlive the
+  // output.
   static StatusOr<std::unique_ptr<Output>> Open(OutputOptions options, Filesystem& fs,
                                                 const Clock& clock, Logger& log);
 
@@ -48,8 +49,8 @@ class Output {
   // Durable when OK.
   Status Remember(const VersionRef& seen);
 
-  // Where to write the file of version `id` (replacing atomically what is there). In the file layout
-  // that is already the swap; in the folder layout the version must then be Linked.
+  // Where to write the file of version `id` (replacing atomically what is there). In the file
+  // layout that is already the swap; in the folder layout the version must then be Linked.
   StatusOr<std::string> Stage(const VersionId& id);
   // Makes the written version the one that readers get, durably, and removes those before the last.
   // Nothing to do in the file layout.

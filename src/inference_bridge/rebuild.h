@@ -14,8 +14,9 @@ namespace pulse {
 inline constexpr uint64_t kRebuildBytesPerThread = 4 * kCellBytes;
 
 // Appends all tensors of `view` (whose schema is the writer's) to the writer: cells are made on
-// `threads` threads, and written and digested on the caller's. The bytes do not depend on `threads`.
-// on_bytes: bytes so far; an error ends the work with it. Errors are the view's and the writer's.
+// `threads` threads, and written and digested on the caller's. The bytes do not depend on
+// `threads`. on_bytes: bytes so far; an error ends the work with it. Errors are the view's and the
+// writer's.
 Status AppendView(const ViewSource& view, int threads, CheckpointWriter& writer,
                   const std::function<Status(uint64_t)>& on_bytes);
 
