@@ -6,6 +6,7 @@ namespace pulse {
 namespace {
 
 constexpr size_t kMaxKeyBytes = 512;
+constexpr size_t kMaxSegmentBytes = 255;  // a file name's limit nearly everywhere
 // Pages of ListAll; 1000 is what S3 gives at most.
 constexpr size_t kPageObjects = 1000;
 
@@ -19,6 +20,7 @@ const char* FaultOfSegment(std::string_view segment) {
   if (segment.empty()) return "a segment is empty";
   if (segment == "." || segment == "..") return "a segment is \".\" or \"..\"";
   if (segment.starts_with(".tmp")) return "a segment starts with \".tmp\"";
+  if (segment.size() > kMaxSegmentBytes) return "a segment has more than 255 bytes";
   if (!std::all_of(segment.begin(), segment.end(), IsKeyCharacter)) {
     return "a character is not one of [A-Za-z0-9._=-]";
   }
