@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
+#include <ostream>
 
 #include "store/fault_injecting_filesystem.h"
 #include "store/file_store.h"
@@ -62,6 +64,8 @@ struct Case {
   std::string name;
   bool existed;
   PutCondition (*condition)(Store&);
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
 std::string NameOfCase(const testing::TestParamInfo<Case>& info) {

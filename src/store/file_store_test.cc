@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "store/fault_injecting_filesystem.h"
+#include "store/file_object.h"
 #include "store/temporary_folder.h"
 #include "store/unsynced_filesystem.h"
 
@@ -291,6 +293,59 @@ TEST_F(FileStoreTest, ReadsLargeObjectsForTheirEtagOnlyWhereTimesAreCoarse) {
   EXPECT_EQ(injector.operations(), before + 2) << "readlink and open, no read\n" << injector.Log();
 }
 
+// A file of which only its entry is real, so that reading it fails.
+class UnreadableFile final : public ReadableFile {
+ public:
+  explicit UnreadableFile(DirectoryEntry entry) : entry_(std::move(entry)) {}
+  uint64_t size() const override { return entry_.bytes; }
+  const DirectoryEntry& entry() const override { return entry_; }
+  Status ReadAt(uint64_t, ByteSpan) const override { return DataLoss("read"); }
+  StatusOr<ByteView> Map() const override { return DataLoss("mapped"); }
+
+ private:
+  DirectoryEntry entry_;
+};
+
+TEST(DescribeFile, TellsLargeFilesApartByInodeTimeAndSizeWithoutReadingThem) {
+  const auto etag = [](uint64_t bytes, int64_t modified_unix_ns, uint64_t file_id) {
+    const auto info = DescribeFile("k", UnreadableFile({.name = "",
+                                                        .bytes = bytes,
+                                                        .modified_unix_ns = modified_unix_ns,
+                                                        .file_id = file_id}));
+    return info.ok() ? info->etag : Message(info.status());
+  };
+  const std::string base = etag(kHashedBytes + 1, 1'000'001, 3);
+  EXPECT_NE(base, etag(kHashedBytes + 2, 1'000'001, 3));
+  EXPECT_NE(base, etag(kHashedBytes + 1, 1'000'002, 3));
+  EXPECT_NE(base, etag(kHashedBytes + 1, 1'000'001, 4));
+  EXPECT_EQ(base, etag(kHashedBytes + 1, 1'000'001, 3));
+  EXPECT_EQ(etag(kHashedBytes, 1'000'001, 3), "read");
+  EXPECT_EQ(etag(kHashedBytes + 1, 1'000'000, 3), "mapped");
+}
+
+TEST_F(FileStoreTest, SwapsAndDeletesNothingWhileAnotherIsBetweenComparingAndRenaming) {
+  const auto other = Open(*posix_, {.root = root_, .lock_timeout_ms = 0});
+  const auto first = Put(*other, "a/o", "1");
+  ASSERT_TRUE(first.ok());
+  int tried = 0;
+  Fault meanwhile = Fault::Always("fs.Rename", OkStatus());
+  meanwhile.action = Fault::Action::kCall;
+  meanwhile.call = [&] {
+    for (const auto& condition :
+         {PutCondition::None(), PutCondition::IfAbsent(), PutCondition::IfMatch(first->etag)}) {
+      EXPECT_TRUE(absl::IsDeadlineExceeded(Put(*other, "a/o", "3", condition).status()));
+    }
+    EXPECT_TRUE(absl::IsDeadlineExceeded(other->Delete("a/o")));
+    EXPECT_EQ(TextOf(*other, "a/o"), "1");
+    ++tried;
+  };
+  FaultInjector injector(clock_, {meanwhile});
+  const auto fs = MakeFaultInjectingFilesystem(*posix_, injector);
+  EXPECT_TRUE(Put(*Open(*fs), "a/o", "2", PutCondition::IfMatch(first->etag)).ok());
+  EXPECT_EQ(tried, 1);
+  EXPECT_EQ(TextOf(*other, "a/o"), "2");
+}
+
 // The file systems that lack something, made from one that lacks nothing.
 class FileStoreOnPoorFilesystem : public FileStoreTest {
  protected:
@@ -412,7 +467,12 @@ TEST_F(FileStoreTest, LosesNoIncrementOfFourProcesses) {
   std::vector<pid_t> children;
   for (int p = 0; p < kProcesses; ++p) {
     children.push_back(StartProcess([&] {
-      const auto fs = MakePosixFilesystem();
+      // Whoever is about to rename lets the others run, so that a missing lock would show.
+      Fault yield = Fault::Always("fs.Rename", OkStatus());
+      yield.action = Fault::Action::kCall;
+      yield.call = [] { ::sched_yield(); };
+      FaultInjector injector(clock_, {yield});
+      const auto fs = MakeFaultInjectingFilesystem(*posix_, injector);
       const auto own = OpenFileStore({.root = root_}, *fs, clock_);
       for (int done = 0; own.ok() && done < kIncrements;) {
         const auto now = (*own)->Get("runs/x/counter", 100);
