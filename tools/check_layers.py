@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s+[<"]([^">]+)[">]')
 # header pattern -> path prefixes that may include it
 CONFINED = {
     re.compile(r"^mpi\.h$"): ("src/collective/mpi", "tests/"),
-    re.compile(r"^(torch|ATen|c10)/"): ("src/trainer/torch/",),
+    re.compile(r"^(torch|ATen|c10)/"): ("src/trainer/torch/", "tests/torch/"),
     re.compile(r"^trainer/torch/"): ("src/trainer/torch/", "src/app/", "tests/"),
     re.compile(r"^(nccl|cuda\w*)\.h$"): ("src/collective/nccl", "kernels/"),
     re.compile(r"^hwy/"): ("kernels/",),
