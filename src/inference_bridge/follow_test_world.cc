@@ -12,7 +12,7 @@ TestPublisher::TestPublisher(Store& store, Clock& clock, uint64_t first_nonce,
   schema_ = *ModelSchema::Make({{"bias", DType::kF32, {3}},
                                 {"embed", DType::kBF16, {25, 20}},
                                 {"empty", DType::kBF16, {0, 4}},
-                                {"layer.0", DType::kBF16, {40, 30}},
+                                {"layer.0", DType::kBF16, {200, 150}},
                                 {"norm", DType::kF32, {30}},
                                 {"step", DType::kI64, {}},
                                 {"table", DType::kU8, {77}}},
@@ -21,12 +21,13 @@ TestPublisher::TestPublisher(Store& store, Clock& clock, uint64_t first_nonce,
   for (uint8_t& byte : weights_) byte = static_cast<uint8_t>(rng_.U32());
   PublisherOptions options;
   options.signing_key = std::move(key);
+  options.anchor_share = 1e9;  // anchors come only when asked for
   publisher_ = *Publisher::Open(options, {store, fs_, clock_, nonces_, kernels_, *log_});
 }
 
 void TestPublisher::Publish(bool anchor, std::map<std::string, std::string> metadata) {
   const auto bytes = static_cast<uint32_t>(weights_.size());
-  for (uint32_t i = 0; i < bytes / 100; ++i) ++weights_[rng_.Below(bytes)];
+  for (uint32_t i = 0; i < bytes / 200; ++i) ++weights_[rng_.Below(bytes)];
   PublishOptions options;
   options.anchor = anchor;
   options.metadata = std::move(metadata);
