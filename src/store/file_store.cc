@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "store/file_listing.h"
 #include "store/file_object.h"
@@ -15,6 +17,8 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 // A put whose folder keeps vanishing (others deleting its last object) tries this often to be
 // first.
 constexpr int kFolderAttempts = 100;
+// A bound for a list that would grow with every version; forgetting costs a few fsyncs.
+constexpr size_t kMaxKnownFolders = 1000;
 
 // After this point the put may be visible, whatever failed.
 Status OutcomeUnknown(const Status& status) {
@@ -129,6 +133,9 @@ class FileStore final : public Store {
   const Clock& clock_;
   const std::string uri_;
   std::atomic<uint64_t> temporaries_ = 0;
+  std::mutex mutex_;
+  // Folders whose names are durable up to the root, with their file ids. Guarded by mutex_.
+  std::map<std::string, uint64_t> durable_folders_;
 };
 
 StatusOr<std::unique_ptr<ReadableFile>> FileStore::Open(std::string_view key) {
@@ -274,13 +281,26 @@ Status FileStore::Rename(std::string_view key, Temporary& temporary) {
 }
 
 // From the object's folder up to the root, and not only those that this put made: another process
-// may have made one and not yet synced it.
+// may have made one and not yet synced it. Each costs milliseconds even when there is nothing to
+// write, so where this store has done it before, for the same folder, only the innermost is synced.
 Status FileStore::SyncFoldersOf(std::string_view key) {
-  std::string_view rest = key;
+  const std::string innermost = FolderOf(key);
+  PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, innermost));
+  if (innermost == options_.root) return OkStatus();
+  PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, fs_.Stat(innermost));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = durable_folders_.find(innermost);
+    if (known != durable_folders_.end() && known->second == entry.file_id) return OkStatus();
+  }
+  std::string folder = innermost;
   do {
-    PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, FolderOf(rest)));
-    rest = rest.substr(0, rest.rfind('/') == std::string_view::npos ? 0 : rest.rfind('/'));
-  } while (!rest.empty());
+    folder.resize(folder.rfind('/'));
+    PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, folder));
+  } while (folder != options_.root);
+  const std::lock_guard lock(mutex_);
+  if (durable_folders_.size() == kMaxKnownFolders) durable_folders_.clear();
+  durable_folders_[innermost] = entry.file_id;
   return OkStatus();
 }
 
@@ -309,7 +329,13 @@ Status FileStore::Delete(std::string_view key) {
 // Removes `folder` and those around it that are empty, and sets it to the first that stays. A
 // folder that holds anything can't be removed, so there is nothing to check.
 void FileStore::RemoveEmptyFolders(std::string& folder) {
-  while (folder != options_.root && fs_.Remove(folder).ok()) folder.resize(folder.rfind('/'));
+  while (folder != options_.root && fs_.Remove(folder).ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      durable_folders_.erase(folder);
+    }
+    folder.resize(folder.rfind('/'));
+  }
 }
 
 }  // namespace

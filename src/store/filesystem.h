@@ -72,7 +72,7 @@ class Filesystem {
   virtual Status CreateDirectories(const std::string& path) = 0;
   // kUnimplemented where the file system can't.
   virtual Status SyncDirectory(const std::string& path) = 0;
-  // Replaces `to` atomically.
+  // Replaces `to` atomically; kFailedPrecondition if that is a folder and not empty.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   // A second name for a file; kAlreadyExists if `to` is taken, atomically; kUnimplemented where the
   // file system has no links.

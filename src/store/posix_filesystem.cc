@@ -248,6 +248,9 @@ class PosixFilesystem final : public Filesystem {
 
   Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return OkStatus();
+    if (errno == ENOTEMPTY || errno == EEXIST) {
+      return FailedPrecondition("rename {} to {}: that folder is not empty", from, to);
+    }
     return CallError(errno, "rename", from + " to " + to);
   }
 

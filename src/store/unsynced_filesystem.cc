@@ -276,7 +276,7 @@ Status UnsyncedFilesystem::CheckReplaceable(const Place& from, const Place& to,
     return CallError(ENOTDIR, "rename", std::string(what));
   }
   if (onto_folder && !to.node->names.empty()) {
-    return FailedPrecondition("rename {}: the folder is not empty", what);
+    return FailedPrecondition("rename {}: that folder is not empty", what);
   }
   return OkStatus();
 }

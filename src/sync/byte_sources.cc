@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/sha256.h"
+#include "sync/staged_file.h"
 
 namespace pulse {
 namespace {
@@ -88,6 +89,13 @@ Status ForEachPiece(const ByteSource& source, const std::function<Status(ByteVie
     PULSE_RETURN_IF_ERROR(sink(part));
   }
   return OkStatus();
+}
+
+Status CopyToFile(Filesystem& fs, const ByteSource& source, const std::string& path) {
+  PULSE_ASSIGN_OR_RETURN(const auto file, StagedFile::Create(fs, path));
+  PULSE_RETURN_IF_ERROR(ForEachPiece(source, [&](ByteView piece) { return file->Append(piece); }));
+  PULSE_RETURN_IF_ERROR(file->Finish());
+  return file->Commit();
 }
 
 StatusOr<std::string> Sha256Of(const ByteSource& source) {

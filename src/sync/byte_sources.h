@@ -69,6 +69,9 @@ class Spool final : public ByteSource {
 // error.
 Status ForEachPiece(const ByteSource& source, const std::function<Status(ByteView)>& sink);
 
+// Writes a whole source to a new file at `path`: replaced atomically, durable.
+Status CopyToFile(Filesystem& fs, const ByteSource& source, const std::string& path);
+
 // SHA-256 of a whole source, read in pieces.
 StatusOr<std::string> Sha256Of(const ByteSource& source);
 

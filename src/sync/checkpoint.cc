@@ -1,7 +1,5 @@
 #include "sync/checkpoint.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
@@ -14,12 +12,6 @@ constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 // The reference library's limit for a header; an index says less per tensor.
 constexpr uint64_t kMaxIndexBytes = kMaxSafetensorsHeaderBytes;
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 // Index entries come from strangers and become paths.
 Status CheckShardName(const std::string& name) {
@@ -177,8 +169,8 @@ StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(Filesystem& fs, const std
   return checkpoint;
 }
 
-CheckpointWriter::CheckpointWriter(Filesystem& fs, std::string path, const ModelSchema& schema)
-    : fs_(fs), path_(std::move(path)), schema_(schema), order_(SafetensorsOrder(schema.tensors())) {
+CheckpointWriter::CheckpointWriter(std::string path, const ModelSchema& schema)
+    : path_(std::move(path)), schema_(schema), order_(SafetensorsOrder(schema.tensors())) {
   digests_.tensors.resize(order_.size());
 }
 
@@ -188,28 +180,15 @@ StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   if (metadata.contains(kAliasesKey)) {
     return InvalidArgument("metadata \"{}\" is written from the schema", kAliasesKey);
   }
-  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(fs, path, schema));
+  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(path, schema));
   std::vector<TensorSpec> specs;
   for (const size_t i : writer->order_) specs.push_back(schema.tensors()[i]);
   PULSE_ASSIGN_OR_RETURN(const Bytes header,
                          WriteSafetensorsHeader(specs, WithAliases(metadata, schema)));
-  // Others may be writing the same path, or have died doing so: the first free name.
-  for (uint64_t counter = 0; !writer->file_; ++counter) {
-    writer->temporary_path_ = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter);
-    auto file = fs.Create(writer->temporary_path_);
-    if (absl::IsAlreadyExists(file.status())) continue;
-    PULSE_RETURN_IF_ERROR(file.status());
-    writer->file_ = *std::move(file);
-    writer->exists_ = true;
-  }
+  PULSE_ASSIGN_OR_RETURN(writer->file_, StagedFile::Create(fs, path));
   PULSE_RETURN_IF_ERROR(writer->file_->Append(header));
   writer->CloseTensors();
   return writer;
-}
-
-CheckpointWriter::~CheckpointWriter() {
-  file_.reset();
-  if (exists_) fs_.Remove(temporary_path_).IgnoreError();
 }
 
 // Finishes the current tensor, and the empty ones behind it, when all their bytes are there.
@@ -242,19 +221,13 @@ StatusOr<ViewDigests> CheckpointWriter::Finish() {
     return FailedPrecondition("{}: tensor \"{}\" is not complete", path_,
                               schema_.tensors()[order_[current_]].name);
   }
-  PULSE_RETURN_IF_ERROR(file_->Sync());
-  PULSE_RETURN_IF_ERROR(file_->Close());
-  file_.reset();
+  PULSE_RETURN_IF_ERROR(file_->Finish());
   digests_.view = ViewDigest(schema_, digests_.tensors);
-  finished_ = true;
   return digests_;
 }
 
 Status CheckpointWriter::Commit() {
-  if (!finished_) return FailedPrecondition("{}: Commit before Finish", path_);
-  PULSE_RETURN_IF_ERROR(fs_.Rename(temporary_path_, path_));
-  exists_ = false;
-  return SyncDirectoryWherePossible(fs_, FolderOf(path_));
+  return file_->Commit();
 }
 
 StatusOr<ViewDigests> WriteCheckpoint(Filesystem& fs, const std::string& path,

@@ -12,6 +12,7 @@
 #include "core/digest.h"
 #include "core/view.h"
 #include "store/filesystem.h"
+#include "sync/staged_file.h"
 #include "sync/view.h"
 
 namespace pulse {
@@ -69,7 +70,6 @@ class CheckpointWriter {
   static StatusOr<std::unique_ptr<CheckpointWriter>> Create(
       Filesystem& fs, const std::string& path, const ModelSchema& schema,
       const std::map<std::string, std::string>& metadata);
-  ~CheckpointWriter();
 
   // The tensors in the order in which the file wants them (indices into the schema).
   const std::vector<size_t>& order() const { return order_; }
@@ -85,21 +85,17 @@ class CheckpointWriter {
   Status Commit();
 
  private:
-  CheckpointWriter(Filesystem& fs, std::string path, const ModelSchema& schema);
+  CheckpointWriter(std::string path, const ModelSchema& schema);
   void CloseTensors();
 
-  Filesystem& fs_;
   std::string path_;
-  std::string temporary_path_;
   const ModelSchema& schema_;
   std::vector<size_t> order_;
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<StagedFile> file_;
   size_t current_ = 0;      // into order_
   uint64_t in_tensor_ = 0;  // bytes of it already written
   TensorDigester digester_;
   ViewDigests digests_;
-  bool finished_ = false;
-  bool exists_ = false;  // the file at temporary_path_
 };
 
 struct WriteCheckpointOptions {

@@ -33,9 +33,9 @@ StatusOr<PatchFileResult> DiffCheckpoints(Filesystem& fs, const kernels::KernelT
                                           const std::string& patch_path,
                                           const PatchFileOptions& options);
 
-// Rebuilds `after` into the new file `out_path`. kFailedPrecondition when `before` is not the
-// patch's base (found before anything is written); kDataLoss when the result is not what the patch
-// promises.
+// Rebuilds `after` into the new file `out_path` (replaced atomically). kFailedPrecondition when
+// `before` is not the patch's base, kDataLoss when the result is not what the patch promises; then
+// nothing is left.
 StatusOr<PatchFileResult> ApplyPatch(Filesystem& fs, const kernels::KernelTable& kernels,
                                      const std::string& before, const std::string& patch_path,
                                      const std::string& out_path, const PatchFileOptions& options);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ enum class RangeCodec {
   kRaw,   // the bytes themselves
   kFast,  // codec/word_delta.h
 };
+
+std::string_view NameOf(RangeCodec codec);  // "same", "raw", "fast"
 
 // What a payload file says about itself.
 struct PayloadInfo {
@@ -66,7 +69,6 @@ class PayloadFile {
 
  private:
   PayloadFile() = default;
-  friend class PayloadParser;
 
   std::shared_ptr<const ByteSource> source_;
   ByteView mapped_;  // the whole file, when the source is a MappedSource
@@ -104,6 +106,9 @@ class PayloadView final : public ViewSource {
   };
   PayloadView(const kernels::KernelTable& kernels, const ViewSource* base)
       : kernels_(kernels), base_(base) {}
+  std::span<const Part> PartsOf(const TensorRange& range) const;  // those that it meets
+  StatusOr<ByteView> ReadAnchor(const TensorRange& range, Bytes& scratch) const;
+  StatusOr<ByteView> ReadDelta(const TensorRange& range, Bytes& scratch) const;
 
   const kernels::KernelTable& kernels_;
   const ViewSource* base_;

@@ -17,6 +17,7 @@ namespace pulse {
 // MiB.
 struct PartDigests {
   std::vector<TensorRange> ranges;
+  bool has_base = false;
   std::vector<Digest> base_chunks;  // of all ranges in turn; empty without a base
   std::vector<Digest> target_chunks;
   uint64_t changed = 0;
@@ -33,7 +34,8 @@ struct CombinedDigests {
   ViewDigests target;
   uint64_t changed = 0;
 };
-StatusOr<CombinedDigests> CombineParts(const ModelSchema& schema, std::vector<PartDigests> parts);
+StatusOr<CombinedDigests> CombineParts(const ModelSchema& schema,
+                                       const std::vector<PartDigests>& parts);
 
 struct EncodeOptions {
   int threads = 1;  // each needs about three cells of scratch

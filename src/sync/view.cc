@@ -18,35 +18,59 @@ std::vector<TensorRange> AllCells(const ModelSchema& schema) {
   return cells;
 }
 
-Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ranges) {
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const TensorRange& range = ranges[i];
-    if (range.tensor >= schema.tensors().size()) {
-      return InvalidArgument("range {} names tensor {}, the schema has {}", i, range.tensor,
+Status CheckRuns(const ModelSchema& schema, const std::vector<TensorRange>& runs) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const TensorRange& run = runs[i];
+    if (run.tensor >= schema.tensors().size()) {
+      return InvalidArgument("range {} names tensor {}, the schema has {}", i, run.tensor,
                              schema.tensors().size());
     }
-    const TensorSpec& spec = schema.tensors()[range.tensor];
+    const TensorSpec& spec = schema.tensors()[run.tensor];
     const uint64_t bytes = spec.bytes();
-    const bool inside = range.begin <= range.end && range.end <= bytes;
-    const bool aligned = range.begin % kDigestChunkBytes == 0 &&
-                         (range.end == bytes || range.end % kDigestChunkBytes == 0);
-    const bool one_cell =
-        range.begin / kCellBytes == (std::max(range.end, range.begin + 1) - 1) / kCellBytes;
-    const bool empty = range.begin == range.end;  // only an empty tensor has an empty range
-    if (!inside || !aligned || !one_cell || empty != (bytes == 0)) {
+    const bool inside = run.begin <= run.end && run.end <= bytes;
+    const bool aligned = run.begin % kDigestChunkBytes == 0 &&
+                         (run.end == bytes || run.end % kDigestChunkBytes == 0);
+    // Only an empty tensor has an empty range.
+    if (!inside || !aligned || (run.begin == run.end) != (bytes == 0)) {
       return InvalidArgument(
-          "range [{}, {}) of tensor \"{}\" ({} bytes): expected multiples of 1 MiB inside one cell "
-          "of 16 MiB",
-          range.begin, range.end, spec.name, bytes);
+          "range [{}, {}) of tensor \"{}\" ({} bytes): expected multiples of {} inside it",
+          run.begin, run.end, spec.name, bytes, kDigestChunkBytes);
     }
-    if (i > 0 && (ranges[i - 1].tensor > range.tensor ||
-                  (ranges[i - 1].tensor == range.tensor &&
-                   (ranges[i - 1].end > range.begin || bytes == 0)))) {
+    if (i == 0) continue;
+    const TensorRange& last = runs[i - 1];
+    if (last.tensor > run.tensor ||
+        (last.tensor == run.tensor && (last.end > run.begin || bytes == 0))) {
       return InvalidArgument("range {} of tensor \"{}\" is not behind the one before", i,
                              spec.name);
     }
   }
   return OkStatus();
+}
+
+Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ranges) {
+  PULSE_RETURN_IF_ERROR(CheckRuns(schema, ranges));
+  for (const TensorRange& range : ranges) {
+    if (range.bytes() > 0 && range.begin / kCellBytes != (range.end - 1) / kCellBytes) {
+      return InvalidArgument("range [{}, {}) of tensor \"{}\" crosses a multiple of {}",
+                             range.begin, range.end, schema.tensors()[range.tensor].name,
+                             kCellBytes);
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<TensorRange> MergeAdjacent(const std::vector<TensorRange>& ascending) {
+  std::vector<TensorRange> runs;
+  for (const TensorRange& range : ascending) {
+    const bool touches = !runs.empty() && runs.back().tensor == range.tensor &&
+                         runs.back().end == range.begin && range.bytes() > 0;
+    if (touches) {
+      runs.back().end = range.end;
+    } else {
+      runs.push_back(range);
+    }
+  }
+  return runs;
 }
 
 StatusOr<ByteView> ModelViewSource::Read(const TensorRange& range, Bytes&) const {

@@ -39,6 +39,16 @@ std::vector<TensorRange> AllCells(const ModelSchema& schema);
 // publishing rank may own.
 Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ranges);
 
+// The same without the rule about cells: for full copies, which are read in pieces anyway.
+Status CheckRuns(const ModelSchema& schema, const std::vector<TensorRange>& runs);
+
+// Joins ranges that touch: the runs that `ascending` (ordered, disjoint) covers.
+std::vector<TensorRange> MergeAdjacent(const std::vector<TensorRange>& ascending);
+
+// A range that is read begins at a multiple of this and ends at one or at the end of its tensor, so
+// that no element is cut. The largest element.
+inline constexpr uint64_t kViewAlignment = 8;
+
 // Thread-safe to read. The bytes do not change while the source lives.
 class ViewSource {
  public:
