@@ -10,7 +10,7 @@
 namespace pulse {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr char kOut[] = "/host/current.safetensors";
 
@@ -18,7 +18,7 @@ std::string Message(const Status& status) {
   return std::string(ToStd(status.message()));
 }
 
-class FollowerFaultTest : public testing::Test {
+class FollowerFaultTest : public ::testing::Test {
  protected:
   StatusOr<FollowResult> FollowOnce(FollowTarget target = {}) {
     PULSE_ASSIGN_OR_RETURN(const auto follower, machine_.Open(*store_));
@@ -129,9 +129,8 @@ TEST_F(FollowerFaultTest, EveryFlippedByteOfAPayloadIsRefused) {
   publisher_.Publish();
   const Bytes old = Output();
   const uint64_t old_id = OutputId();
-  for (const std::string& key :
-       {publisher_.Key(2, PayloadRole::kDelta), ManifestKey("main", publisher_.id(2)),
-        HeadKey("main")}) {
+  for (const std::string& key : {publisher_.Key(2, PayloadRole::kDelta),
+                                 ManifestKey("main", publisher_.id(2)), HeadKey("main")}) {
     const Bytes sound = Get(key);
     for (size_t byte = 0; byte < sound.size(); byte += 7) {
       Flip(key, byte);
@@ -214,7 +213,7 @@ TEST_F(FollowerFaultTest, ABucketThatWasRolledBackAndWrittenOnIsRefused) {
   publisher_.Publish();
   ASSERT_TRUE(FollowOnce().ok());
   Restore(*store_, old);
-  TestPublisher other(*store_, clock_, /*first_nonce=*/1'000'000);
+  TestPublisher other(*store_, clock_, /*nonces=*/2);
   other.Publish();  // another version 4
   EXPECT_TRUE(absl::IsFailedPrecondition(FollowOnce().status()));
   other.Publish();
@@ -227,7 +226,7 @@ TEST_F(FollowerFaultTest, ABucketThatWasRolledBackAndWrittenOnIsRefused) {
 TEST_F(FollowerFaultTest, ATakeoverByAnotherPublisherIsFollowed) {
   publisher_.Publish();
   ASSERT_TRUE(FollowOnce().ok());
-  TestPublisher other(*store_, clock_, /*first_nonce=*/1'000'000);
+  TestPublisher other(*store_, clock_, /*nonces=*/2);
   other.Publish();
   const auto result = FollowOnce();
   ASSERT_TRUE(result.ok()) << result.status();
@@ -328,8 +327,7 @@ TEST_F(FollowerFaultTest, AnOutputOfAnotherRunIsRefused) {
 TEST_F(FollowerFaultTest, ADamagedStateIsToldAndNotGuessed) {
   publisher_.Publish();
   ASSERT_TRUE(FollowOnce().ok());
-  ASSERT_TRUE(
-      WriteFileAtomically(machine_.fs, std::string(kOut) + ".state", AsBytes("{}")).ok());
+  ASSERT_TRUE(WriteFileAtomically(machine_.fs, std::string(kOut) + ".state", AsBytes("{}")).ok());
   EXPECT_TRUE(absl::IsDataLoss(machine_.Open(*store_).status()));
 }
 
@@ -339,8 +337,8 @@ TEST_F(FollowerFaultTest, AFolderInThePlaceIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(Message(status), HasSubstr("there is a folder in its place"));
   for (const char* path : {"", "/", ".", "/host/.."}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(
-        machine_.Open(*store_, machine_.Options(path)).status())) << path;
+    EXPECT_TRUE(absl::IsInvalidArgument(machine_.Open(*store_, machine_.Options(path)).status()))
+        << path;
   }
 }
 
@@ -361,18 +359,18 @@ TEST_F(FollowerFaultTest, LeftoversOfAKilledFollowerAreRemoved) {
   ASSERT_TRUE(machine_.fs.CreateDirectories("/host").ok());
   for (const char* name : {"current.safetensors.tmp-1-0", "current.safetensors.state.tmp-1-0",
                            "current.safetensors.spool-3", "current.safetensors.link-new"}) {
-    ASSERT_TRUE(
-        WriteFileAtomically(machine_.fs, fmt::format("/host/{}", name), AsBytes("x")).ok());
+    ASSERT_TRUE(WriteFileAtomically(machine_.fs, fmt::format("/host/{}", name), AsBytes("x")).ok());
   }
   ASSERT_TRUE(WriteFileAtomically(machine_.fs, "/host/other", AsBytes("x")).ok());
   ASSERT_TRUE(FollowOnce().ok());
   EXPECT_THAT(NamesIn(machine_.fs, "/host"),
-              testing::ElementsAre("current.safetensors", "current.safetensors.lock",
-                                   "current.safetensors.state", "other"));
+              ::testing::ElementsAre("current.safetensors", "current.safetensors.lock",
+                                     "current.safetensors.state", "other"));
 }
 
-// Each operation on the output's file system and on the bucket fails once, before it happens or after.
-class FailingOperationTest : public testing::TestWithParam<OutputLayout> {};
+// Each operation on the output's file system and on the bucket fails once, before it happens or
+// after.
+class FailingOperationTest : public ::testing::TestWithParam<OutputLayout> {};
 
 TEST_P(FailingOperationTest, LeavesTheOldVersionOrTheNewOneAndTheNextStepGoesOn) {
   VirtualClock clock;
@@ -423,7 +421,7 @@ TEST_P(FailingOperationTest, LeavesTheOldVersionOrTheNewOneAndTheNextStepGoesOn)
 }
 
 INSTANTIATE_TEST_SUITE_P(Layout, FailingOperationTest,
-                         testing::Values(OutputLayout::kFile, OutputLayout::kFolder),
+                         ::testing::Values(OutputLayout::kFile, OutputLayout::kFolder),
                          [](const auto& about) {
                            return about.param == OutputLayout::kFile ? "File" : "Folder";
                          });

@@ -12,8 +12,8 @@
 namespace pulse {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr char kOut[] = "/host/current.safetensors";
 
@@ -22,7 +22,7 @@ std::string Message(const Status& status) {
 }
 
 // One bucket in memory, one machine.
-class FollowerTest : public testing::Test {
+class FollowerTest : public ::testing::Test {
  protected:
   std::unique_ptr<Follower> OpenFollower() {
     auto follower = machine_.Open(*store_);
@@ -67,9 +67,9 @@ TEST_F(FollowerTest, SaysWhatItDid) {
                                publisher_.manifest(3).bytes(PayloadRole::kDelta));
   EXPECT_EQ(second->metadata.at("round"), "3");
   EXPECT_EQ(InPlace(), 3u);
-  EXPECT_THAT(NamesIn(machine_.fs, "/host"),
-              ElementsAre("current.safetensors", "current.safetensors.lock",
-                          "current.safetensors.state"));
+  EXPECT_THAT(
+      NamesIn(machine_.fs, "/host"),
+      ElementsAre("current.safetensors", "current.safetensors.lock", "current.safetensors.state"));
 }
 
 TEST_F(FollowerTest, TheFileLoadsAnywhereAndSaysWhatItIs) {
@@ -204,14 +204,14 @@ TEST_F(FollowerTest, RefusesUnsignedVersionsWhenItHasAKeyToTrust) {
 }
 
 // The whole way, on each kind of store.
-class FollowerOnStoreTest : public testing::TestWithParam<bool> {
+class FollowerOnStoreTest : public ::testing::TestWithParam<bool> {
  protected:
   FollowerOnStoreTest() {
     if (!GetParam()) {
       store_ = MakeMemoryStore(clock_);
       return;
     }
-    root_ = testing::TempDir() + fmt::format("follower_test_{}", ::getpid());
+    root_ = ::testing::TempDir() + fmt::format("follower_test_{}", ::getpid());
     store_ = *OpenFileStore({.root = root_, .create = true}, *posix_, clock_);
   }
   ~FollowerOnStoreTest() override {
@@ -267,7 +267,7 @@ TEST_P(FollowerOnStoreTest, SixtyVersionsAreBitIdenticalForEveryFollower) {
   EXPECT_EQ(late_number, 60u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Store, FollowerOnStoreTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Store, FollowerOnStoreTest, ::testing::Bool(),
                          [](const auto& about) { return about.param ? "File" : "Memory"; });
 
 }  // namespace
