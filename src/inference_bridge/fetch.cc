@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/sha256.h"
-#include "inference_bridge/in_order.h"
+#include "inference_bridge/in_order_bytes.h"
 #include "sync/byte_sources.h"
 
 namespace pulse {
@@ -139,7 +139,7 @@ Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>&
     return OkStatus();
   };
 
-  fetched.status = ForEachInOrder(pieces.size(), options.parallel, read, take);
+  fetched.status = ProduceBytesInOrder(pieces.size(), options.parallel, read, take);
   if (!fetched.status.ok()) {
     if (!ours) fetched.failed_key = items[pieces[next].item].key;
     fetched.sources.clear();
