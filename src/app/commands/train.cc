@@ -31,7 +31,7 @@ Status Train(Environment& env, const TrainArguments& a) {
   if (a.config.empty())
     return InvalidArgument("train: CONFIG is missing; see pulseloco train --help");
   const std::atomic<bool>& stop_requested = CatchInterrupts();
-  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start());
+  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start(env.clock));
   const StatusOr<RunConfig> config = LoadConfig(*env.filesystem, a.config, a.overrides);
   const auto run = [&]() -> Status {
     PULSE_ASSIGN_OR_RETURN(
