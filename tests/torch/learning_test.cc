@@ -24,7 +24,6 @@ TorchTrainerOptions SmallOptions() {
   options.warm_start_steps = 150;
   options.warm_start_games = 32;
   options.warm_start_learning_rate = 5e-3;
-  options.warm_start_threads = 1;
   return options;
 }
 

@@ -18,8 +18,8 @@ struct ModelShape {
 // In what the matrix products compute. Norms, softmax, embeddings and the sums of the residual
 // stream are FP32 always (BF16 norms are an order of magnitude slower in LibTorch 1.13).
 enum class Precision {
-  kBF16,  // factors and results BF16, sums FP32: needs AVX-512 to be fast
-  kF32,   // the same BF16-rounded weights, activations FP32: for CPUs without AVX-512
+  kBF16,  // factors and results BF16, sums FP32
+  kF32,   // the same BF16-rounded weights, activations FP32: for CPUs without BF16 instructions
   kF64,   // everything FP64 on unrounded weights: for checks of the gradient
 };
 

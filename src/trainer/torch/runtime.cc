@@ -17,9 +17,7 @@ void SetLibTorchThreads(int threads) {
 }
 
 bool HasFastBF16() {
-  // The condition of LibTorch 1.13's use_mkldnn_bf16_matmul().
-  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
+  return __builtin_cpu_supports("avx512bf16") != 0;
 }
 
 }  // namespace pulse

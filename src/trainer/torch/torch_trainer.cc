@@ -122,7 +122,7 @@ class TorchTrainer final : public Trainer {
       const double norm = ClipToNorm(options_.max_gradient_norm, gradient);
       Metrics metrics = {{"loss_sum", figures.loss},
                          {"steps", 1},
-                         {"actions", figures.actions},
+                         {"tokens", figures.actions},
                          {"ratio_clipped", figures.clipped},
                          {"entropy_sum", figures.entropy_sum},
                          {"gradient_norm_sum", norm},

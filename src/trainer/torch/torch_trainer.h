@@ -18,7 +18,10 @@ namespace pulse {
 
 struct TorchTrainerOptions {
   uint64_t seed = 1;
-  uint32_t threads = 1;  // of LibTorch, in every call; ranks that share cores want 1
+  // Threads of LibTorch in every call. This model is too small to gain from more than one, and
+  // OpenMP's threads spin while they wait: where other processes share the cores, two were 25 times
+  // slower.
+  uint32_t threads = 1;
 
   // The game.
   std::string words = "/usr/share/dict/american-english";  // Debian: wamerican. One word a line
@@ -28,8 +31,9 @@ struct TorchTrainerOptions {
   uint32_t layers = 2;
   uint32_t width = 128;  // a multiple of `heads`
   uint32_t heads = 4;
-  // "bf16", "fp32" (activations; weights are BF16 views in both), or "auto": bf16 where the CPU has
-  // AVX-512, else fp32, because BF16 products are a hundred times slower there.
+  // In what activations are computed; the weights are BF16 views in any case. "bf16"; "fp32", which
+  // wants a fast BLAS (Debian: libopenblas0-serial; the reference BLAS is 20 times slower); or
+  // "auto": bf16 where the CPU has BF16 instructions, without which it is slower still, else fp32.
   std::string compute = "auto";
 
   // InitialWeights: supervised imitation of a player who heeds the marks with probability
@@ -38,7 +42,7 @@ struct TorchTrainerOptions {
   uint32_t warm_start_games = 64;            // per step
   double warm_start_learning_rate = 2.5e-3;  // Adam's, falling to 0 along half a cosine
   double warm_start_care = 0.5;
-  uint32_t warm_start_threads = 2;
+  uint32_t warm_start_threads = 1;
   // Called after every step, on the calling thread; `loss` is in nats per letter. May be empty.
   std::function<void(uint64_t step, uint64_t total, double loss)> warm_start_progress;
 
@@ -49,10 +53,11 @@ struct TorchTrainerOptions {
   double max_gradient_norm = 1.0;  // the gradient is scaled down to it
 };
 
-// Gradient's metrics: reward_sum, games, wins, valid_guesses, guesses, loss_sum, steps (1), actions
-// (letters played), ratio_clipped (actions), entropy_sum (nats, over actions), gradient_norm_sum
-// (before clipping), gradient_clipped (steps). Evaluate's: the first five, of sampled play (greedy
-// play misleads: it leaves out the policy's doubts).
+// Gradient's metrics: reward_sum, games, wins, valid_guesses, guesses; tokens (letters that the
+// policy wrote), and over them entropy_sum (nats) and ratio_clipped (tokens whose gradient the clip
+// cut off); steps (1), and over them loss_sum, gradient_norm_sum (before clipping) and
+// gradient_clipped. Evaluate's metrics: the first five, of sampled play (greedy play misleads: it
+// leaves out the policy's doubts). `samples` are games.
 //
 // Randomness: games of a step come from (seed, kTask, trainer, step, group) and the policy's
 // choices from (seed, kPolicy, trainer, step, game); evaluation game i from (the evaluation's seed,

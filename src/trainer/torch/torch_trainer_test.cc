@@ -24,7 +24,6 @@ TorchTrainerOptions SmallOptions() {
   options.warm_start_steps = 40;
   options.warm_start_games = 16;
   options.warm_start_learning_rate = 1e-2;
-  options.warm_start_threads = 1;
   return options;
 }
 
@@ -98,7 +97,7 @@ TEST(TorchTrainer, MeasuresTheStepItTook) {
   Metrics m = GradientOf(*trainer, kStep, weights, weights).metrics;
   EXPECT_EQ(m["games"], 32);
   EXPECT_EQ(m["steps"], 1);
-  EXPECT_EQ(m["actions"], 5 * m["guesses"]);
+  EXPECT_EQ(m["tokens"], 5 * m["guesses"]);
   EXPECT_LE(m["valid_guesses"], m["guesses"]);
   EXPECT_LE(m["wins"], m["games"]);
   EXPECT_GT(m["reward_sum"], m["wins"]);
