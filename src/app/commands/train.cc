@@ -36,7 +36,7 @@ Status Train(Environment& env, const TrainArguments& a) {
   const auto run = [&]() -> Status {
     PULSE_ASSIGN_OR_RETURN(
         const auto communicator,
-        OpenMpiCommunicator(*session, {}, env.clock, Deadline::After(env.clock, kStartTimeoutMs)));
+        OpenMpiCommunicator(*session, {}, Deadline::After(env.clock, kStartTimeoutMs)));
     return RunTraining(config,
                        {*communicator, *env.filesystem, env.clock, env.console, stop_requested});
   };
