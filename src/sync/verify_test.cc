@@ -124,15 +124,13 @@ TEST_F(VerifyTest, ANewcomerAfterRetentionStillVerifies) {
 // it, and a reader either refuses or gets the right bits (when it did not need that object).
 class DamageTest : public VerifyTest {
  protected:
-  DamageTest() { Publish("AdA", SchemaOf({{"a", DType::kBF16, {100}}, {"b", DType::kF32, {2}}})); }
+  DamageTest() { Publish("Ad", SchemaOf({{"a", DType::kBF16, {100}}})); }
 
   void ExpectFound(const std::string& what) {
     EXPECT_THAT(Verify().problems, ::testing::Not(IsEmpty())) << what;
-    for (uint64_t number = 1; number <= 3; ++number) {
-      Follower follower;
-      if (!follower.Follow(*store_, kOptions.chain, number).ok()) continue;
-      EXPECT_TRUE(SameBits(follower.model, models_[number - 1])) << what << ", version " << number;
-    }
+    Follower follower;
+    if (!follower.Follow(*store_, kOptions.chain).ok()) return;
+    EXPECT_TRUE(SameBits(follower.model, models_.back())) << what;
   }
 };
 
@@ -148,7 +146,7 @@ TEST_F(DamageTest, EveryFlippedBitIsFound) {
     }
     Put(object.key, good);
   }
-  EXPECT_GT(bits, 20'000u);
+  EXPECT_GT(bits, 15'000u);
   EXPECT_THAT(Verify().problems, IsEmpty());
 }
 
@@ -168,6 +166,7 @@ TEST_F(DamageTest, EveryTruncationAndEveryAddedByteIsFound) {
 }
 
 TEST_F(DamageTest, EveryPairOfSwappedObjectsIsFound) {
+  Publish("dAd", models_[0].schema);
   const auto objects = Objects();
   for (const ObjectInfo& a : objects) {
     for (const ObjectInfo& b : objects) {
@@ -186,6 +185,7 @@ TEST_F(DamageTest, EveryPairOfSwappedObjectsIsFound) {
 // An old head put back (a rollback) looks sound, as the header says; a reader that has seen more
 // notices.
 TEST_F(DamageTest, ARolledBackHeadIsNoticedByAReaderThatHasSeenMore) {
+  Publish("A", models_[0].schema);
   Follower follower;
   ASSERT_TRUE(follower.Follow(*store_, kOptions.chain).ok());
   Head old = ReadHead(*store_, "main")->head;
