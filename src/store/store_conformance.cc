@@ -86,6 +86,7 @@ std::string StoreConformance::Listing(std::string_view prefix, bool delimited, s
     for (const ObjectInfo& object : page->objects) on_page.push_back(object.key);
     std::sort(on_page.begin(), on_page.end());
     names.insert(names.end(), on_page.begin(), on_page.end());
+    if (!page->next.empty() && page->next <= after) return "does not advance past " + after;
     after = page->next;
   } while (!after.empty());
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));

@@ -28,18 +28,19 @@ Status CopyAndSync(const ByteSource& source, WritableFile& file) {
 
 StatusOr<std::unique_ptr<WritableFile>> TemporaryFiles::Create(const std::string& folder,
                                                                std::string& path) {
-  int folder_attempts = 0;
+  int attempts = 0;
   while (true) {
     const Status made = fs_.CreateDirectories(folder);
-    if (absl::IsAlreadyExists(made) || absl::IsNotFound(made)) {
+    if (absl::IsAlreadyExists(made)) {
       return InvalidArgument("an object has the name of a folder ({})", ToStd(made.message()));
     }
+    // The folder may be removed at any moment, for being empty.
+    if (absl::IsNotFound(made) && ++attempts < kFolderAttempts) continue;
     PULSE_RETURN_IF_ERROR(made);
     path = fmt::format("{}/{}{:x}-{}", folder, kTemporaryPrefix, clock_.UnixNs(), made_++);
     auto file = fs_.Create(path);
-    // Another process may have thought of the same name, or removed the folder for being empty.
-    if (absl::IsAlreadyExists(file.status())) continue;
-    if (!absl::IsNotFound(file.status()) || ++folder_attempts == kFolderAttempts) return file;
+    if (absl::IsAlreadyExists(file.status())) continue;  // another process thought of the same name
+    if (!absl::IsNotFound(file.status()) || ++attempts == kFolderAttempts) return file;
   }
 }
 
