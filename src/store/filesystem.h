@@ -68,7 +68,8 @@ class Filesystem {
   virtual StatusOr<DirectoryEntry> Stat(const std::string& path) = 0;
   // In ascending order of name; kNotFound if there is no such folder.
   virtual StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
-  // With parents; OK if it exists. New names are made durable.
+  // With parents; OK if it exists. New names are made durable. kAlreadyExists if a part of the path
+  // is a file; kNotFound if another removes a part meanwhile.
   virtual Status CreateDirectories(const std::string& path) = 0;
   // kUnimplemented where the file system can't.
   virtual Status SyncDirectory(const std::string& path) = 0;
