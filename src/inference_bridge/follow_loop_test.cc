@@ -99,8 +99,6 @@ TEST_F(FollowLoopTest, WaitsForARunThatIsNotThereYetOnlyWhenAsked) {
   };
   EXPECT_EQ(Run(), OkStatus());
   EXPECT_THAT(numbers_, ElementsAre(1));
-  // What was there and is gone is not waited for.
-  OpenFollower();
 }
 
 TEST_F(FollowLoopTest, WhatWasThereAndIsGoneIsAnError) {

@@ -68,8 +68,8 @@ uint64_t VersionAt(Filesystem& fs, const std::string& path, const TestPublisher&
   for (const ByteView tensor : (*checkpoint)->view().tensors) {
     bytes.insert(bytes.end(), tensor.begin(), tensor.end());
   }
-  for (uint64_t number = 1; number <= publisher.newest(); ++number) {
-    if (bytes == publisher.bytes(number)) return number;
+  for (const auto& [number, expected] : publisher.history()) {
+    if (bytes == expected) return number;
   }
   ADD_FAILURE() << path << " is no version of the publisher's";
   return 0;
@@ -77,14 +77,16 @@ uint64_t VersionAt(Filesystem& fs, const std::string& path, const TestPublisher&
 
 std::map<std::string, Bytes> Snapshot(Store& store) {
   std::map<std::string, Bytes> objects;
-  for (const ObjectInfo& info : ListAll(store, "", false)->objects) {
+  const auto all = ListAll(store, "", false);
+  for (const ObjectInfo& info : all->objects) {
     objects[info.key] = store.Get(info.key, info.bytes)->bytes;
   }
   return objects;
 }
 
 void Restore(Store& store, const std::map<std::string, Bytes>& objects) {
-  for (const ObjectInfo& info : ListAll(store, "", false)->objects) {
+  const auto all = ListAll(store, "", false);
+  for (const ObjectInfo& info : all->objects) {
     ASSERT_TRUE(store.Delete(info.key).ok());
   }
   for (const auto& [key, bytes] : objects) PutObject(store, key, bytes);

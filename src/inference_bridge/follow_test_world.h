@@ -27,9 +27,8 @@ class TestPublisher {
   void Publish(bool anchor = false, std::map<std::string, std::string> metadata = {});
   uint64_t newest() const { return digests_.empty() ? 0 : digests_.rbegin()->first; }
   const Digest& digest(uint64_t number) const { return digests_.at(number); }
-  const Bytes& bytes(uint64_t number) const {
-    return history_.at(number);
-  }  // tensors in schema order
+  // All bytes of each version, tensors in schema order.
+  const std::map<uint64_t, Bytes>& history() const { return history_; }
   const VersionId& id(uint64_t number) const { return ids_.at(number); }
   const Manifest& manifest(uint64_t number) const { return manifests_.at(number); }
   const ModelSchema& schema() const { return model_.schema; }

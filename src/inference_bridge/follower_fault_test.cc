@@ -279,7 +279,7 @@ TEST_F(FollowerFaultTest, WhateverElseLiesInThePlaceIsReplaced) {
   ASSERT_TRUE(FollowOnce().ok());
   publisher_.Publish();
   const Bytes sound = Output();
-  const Bytes& weights = publisher_.bytes(1);
+  const Bytes& weights = publisher_.history().at(1);
   const auto place = [&](int which) {
     auto metadata =
         FollowMetadata("main", {publisher_.id(2), publisher_.digest(1)});  // claims version 2
@@ -408,8 +408,8 @@ TEST_P(FailingOperationTest, LeavesTheOldVersionOrTheNewOneAndTheNextStepGoesOn)
           const uint64_t number = VersionAt(machine.fs, kOut, publisher);
           EXPECT_TRUE(number == 3 || (number == 1 && !first.ok())) << number << first << at;
           if (follower.ok()) {
-            const auto second = (*follower)->Step();
-            EXPECT_TRUE(second.ok()) << second.status() << injector.Log();
+            const Status second = (*follower)->Step().status();
+            EXPECT_TRUE(second.ok() || first.ok()) << second << injector.Log();
             EXPECT_EQ(VersionAt(machine.fs, kOut, publisher), 3u) << injector.Log();
           }
         }
