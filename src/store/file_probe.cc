@@ -12,19 +12,23 @@ StatusOr<bool> Works(const Status& status) {
   return true;
 }
 
-// Makes `name`, name + "-link" and name + "-lock" in `folder`.
+// Writes to `file`, called `name`, and makes name + "-link" and name + "-lock".
 StatusOr<FileGuarantees> Probe(const std::string& folder, const std::string& name, Filesystem& fs,
-                               const Clock& clock) {
+                               const Clock& clock, WritableFile& file) {
   FileGuarantees can;
-  PULSE_ASSIGN_OR_RETURN(auto file, fs.Create(name));
-  PULSE_RETURN_IF_ERROR(file->Sync());
-  PULSE_RETURN_IF_ERROR(file->Close());
+  PULSE_RETURN_IF_ERROR(file.Sync());
+  PULSE_RETURN_IF_ERROR(file.Close());
   PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, fs.Stat(name));
   can.fine_times = !HasCoarseTime(entry);
   PULSE_ASSIGN_OR_RETURN(can.folder_sync, Works(fs.SyncDirectory(folder)));
-  PULSE_ASSIGN_OR_RETURN(can.links, Works(fs.Link(name, name + "-link")));
+  const Status linked = fs.Link(name, name + "-link");
+  if (!absl::IsAlreadyExists(linked)) {  // a probe that was killed may have left one
+    PULSE_ASSIGN_OR_RETURN(can.links, Works(linked));
+  }
   // A link that replaces what is there would be of no use.
-  can.links = can.links && absl::IsAlreadyExists(fs.Link(name, name + "-link"));
+  if (!absl::IsUnimplemented(linked)) {
+    can.links = absl::IsAlreadyExists(fs.Link(name, name + "-link"));
+  }
   const auto lock = fs.Lock(name + "-lock", Deadline::After(clock, 0));
   PULSE_ASSIGN_OR_RETURN(can.locks, Works(lock.status()));
   return can;
@@ -84,10 +88,17 @@ class StaleFinder {
 
 StatusOr<FileGuarantees> ProbeFileGuarantees(const std::string& folder, Filesystem& fs,
                                              const Clock& clock) {
-  const std::string name = fmt::format("{}/{}probe-{:x}", folder, kTemporaryPrefix, clock.UnixNs());
-  auto can = Probe(folder, name, fs, clock);
-  for (const char* suffix : {"", "-link", "-lock"}) fs.Remove(name + suffix).IgnoreError();
-  return can;
+  for (int attempt = 0;; ++attempt) {
+    const std::string name =
+        fmt::format("{}/{}probe-{:x}-{}", folder, kTemporaryPrefix, clock.UnixNs(), attempt);
+    const auto file = fs.Create(name);
+    if (absl::IsAlreadyExists(file.status()))
+      continue;  // another's, or left by one that was killed
+    PULSE_RETURN_IF_ERROR(file.status());
+    auto can = Probe(folder, name, fs, clock, **file);
+    for (const char* suffix : {"-link", "-lock", ""}) fs.Remove(name + suffix).IgnoreError();
+    return can;
+  }
 }
 
 StatusOr<uint64_t> RemoveStaleTemporaries(const std::string& root, int64_t min_age_ns,

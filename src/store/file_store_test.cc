@@ -378,6 +378,22 @@ TEST_F(FileStoreOnPoorFilesystem, FindsOutWhatIsMissing) {
   EXPECT_THAT(Tree(), IsEmpty()) << "it leaves nothing";
 }
 
+TEST(ProbeFileGuarantees, AnswersTheSameAfterAnotherProbeWasKilledAnywhere) {
+  VirtualClock clock;  // so that both want the same name
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    ForEachFault(clock, {Fault::KillBefore, Fault::KillAfter}, [&](FaultInjector& injector) {
+      UnsyncedFilesystem base(clock);
+      ASSERT_TRUE(base.CreateDirectories("/bucket").ok());
+      const auto fs = MakeFaultInjectingFilesystem(base, injector);
+      injector.Survives([&] { ProbeFileGuarantees("/bucket", *fs, clock).status().IgnoreError(); });
+      if (seed > 0) base.CrashKeepingSome(seed);
+      const auto can = ProbeFileGuarantees("/bucket", base, clock);
+      ASSERT_TRUE(can.ok()) << can.status() << injector.Log();
+      EXPECT_TRUE(can->links && can->locks && can->folder_sync) << injector.Log();
+    });
+  }
+}
+
 TEST_F(FileStoreOnPoorFilesystem, KeepsBothConditionsUnderTheLockWhereThereAreNoLinks) {
   const auto store = OpenWithout({"fs.Link"});
   EXPECT_TRUE(*store->HonoursConditions());

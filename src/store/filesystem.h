@@ -98,8 +98,8 @@ Status SyncDirectoryWherePossible(Filesystem& fs, const std::string& path);
 StatusOr<Bytes> ReadFile(Filesystem& fs, const std::string& path, uint64_t max_bytes);
 
 // All or nothing and durable: a temporary name beside `path`, synced, renamed over it, folder
-// synced. The temporary name ends in ".tmp-<pid>-<counter>"; a crash may leave it, and no reader
-// takes it.
+// synced (if only that last step fails, the error comes with the new contents in place). The
+// temporary name ends in ".tmp-<pid>-<counter>"; a crash may leave it, and no reader takes it.
 Status WriteFileAtomically(Filesystem& fs, const std::string& path, ByteView bytes);
 
 }  // namespace pulse
