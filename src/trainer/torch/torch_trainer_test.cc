@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <set>
 
 namespace pulse {
 namespace {
@@ -89,6 +90,25 @@ TEST(TorchTrainer, DrawsAnewForEveryTrainerStepAndSeed) {
   EXPECT_NE(GradientOf(*other_seed, kStep, weights, weights).gradient, base.gradient);
   // How many trainers there are and which round it is are no part of a step's randomness.
   EXPECT_EQ(GradientOf(*trainer, {2, 1, 0, 29}, weights, weights), base);
+}
+
+// Weights that are not a number always write zzzzz, which is a word here: what then differs from
+// step to step is the deal alone.
+TEST(TorchTrainer, DealsOtherGamesToEveryTrainerAndStepButTheSameToAGroup) {
+  auto options = SmallOptions();
+  std::ofstream(options.words) << "abbey\nblaze\ncrazy\njazzy\nzebra\nzzzzz\n";
+  const auto trainer = Make(options);
+  const std::vector<float> nan(trainer->schema().elements(),
+                               std::numeric_limits<float>::quiet_NaN());
+  std::set<double> rewards_of_trainers, rewards_of_steps;
+  for (uint32_t i = 0; i < 8; ++i) {
+    Metrics m = GradientOf(*trainer, {i, 8, 0, 5}, nan, nan).metrics;
+    EXPECT_EQ(std::fmod(m["wins"], options.group_games), 0) << m["wins"];
+    rewards_of_trainers.insert(m["reward_sum"]);
+    rewards_of_steps.insert(GradientOf(*trainer, {0, 8, 0, i}, nan, nan).metrics["reward_sum"]);
+  }
+  EXPECT_GT(rewards_of_trainers.size(), 3u);
+  EXPECT_GT(rewards_of_steps.size(), 3u);
 }
 
 TEST(TorchTrainer, MeasuresTheStepItTook) {
