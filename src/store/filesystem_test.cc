@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -258,7 +259,7 @@ TEST_P(AnyFilesystem, LocksTheFileThatHasTheNameAndNotOneThatHadIt) {
 
 TEST_P(AnyFilesystem, ExcludesThreadsEvenWhenEachHolderRemovesTheLock) {
   constexpr int kThreads = 8, kRounds = 100;
-  int counter = 0;  // no atomic: the lock is all that orders its uses
+  std::atomic<int> counter = 0;  // but read and written apart: the lock is all that joins them
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -268,9 +269,9 @@ TEST_P(AnyFilesystem, ExcludesThreadsEvenWhenEachHolderRemovesTheLock) {
           ADD_FAILURE() << lock.status();
           return;
         }
-        const int seen = *const_cast<volatile int*>(&counter);
+        const int seen = counter;
         std::this_thread::yield();
-        *const_cast<volatile int*>(&counter) = seen + 1;
+        counter = seen + 1;
         if (t % 2 == 0) fs().Remove(Path("lock")).IgnoreError();
       }
     });
