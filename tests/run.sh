@@ -12,4 +12,5 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 cmake --preset release
 cmake --build --preset release
 cmake --build --preset headers
+bash tests/fuzz.sh 10
 exec ctest --preset release "$@"
