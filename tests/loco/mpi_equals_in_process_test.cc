@@ -26,8 +26,8 @@ TEST_P(MpiJob, EqualsTheJobOnThreads) {
 
     const RealClock clock;
     // Chunks much smaller than the payloads.
-    auto communicator =
-        OpenMpiCommunicator(MpiTestSession(), {.chunk_bytes = 4096}, Deadline::After(clock, 50'000));
+    auto communicator = OpenMpiCommunicator(MpiTestSession(), {.chunk_bytes = 4096},
+                                            Deadline::After(clock, 50'000));
     ASSERT_TRUE(communicator.ok()) << communicator.status();
     const auto trainer = MakeTrainerFor(job, rank);
     const RankResult processes = RunOneRank(job, rank, *std::move(communicator), *trainer);
