@@ -98,10 +98,11 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
   if (!first) return OkStatus();
   PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(rank.config.run.dir));
   PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
-  PULSE_ASSIGN_OR_RETURN(rank.record,
-                         TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
-                                                 *rank.trainer, rank.publisher.get(),
-                                                 static_cast<uint32_t>(deps.communicator.size())}));
+  PULSE_ASSIGN_OR_RETURN(
+      rank.record,
+      TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer,
+                              rank.store.get(), rank.publisher.get(), *rank.logger,
+                              static_cast<uint32_t>(deps.communicator.size())}));
   return OkStatus();
 }
 

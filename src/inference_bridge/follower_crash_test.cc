@@ -104,7 +104,8 @@ TEST_P(FollowerCrashTest, FarBehindTheOldVersionOrTheNewOneIsInPlace) {
   KillEverywhere(1);
 }
 
-// Killed, and killed again while it recovers: a fifth of all pairs of operations.
+// Killed, and killed again while it recovers: one in eleven pairs of operations. In every second of
+// them the machine goes down with the second life only.
 TEST_P(FollowerCrashTest, KilledTwiceItStillComesBack) {
   const auto live = [&](TestMachine& machine, FaultInjector& injector) {
     const auto fs = MakeFaultInjectingFilesystem(machine.fs, injector);
@@ -121,13 +122,13 @@ TEST_P(FollowerCrashTest, KilledTwiceItStillComesBack) {
   };
   const uint64_t operations =
       CountOperations(clock_, [&](FaultInjector& injector) { live(*machine_at_1(), injector); });
-  for (uint64_t pair = 0; pair < operations * operations; pair += 5) {
+  for (uint64_t pair = 0; pair < operations * operations; pair += 11) {
     const auto machine = machine_at_1();
     FaultInjector first(clock_, {Fault::KillAfter(pair / operations)});
     FaultInjector second(clock_, {Fault::KillAfter(pair % operations)});
     for (FaultInjector* injector : {&first, &second}) {
       live(*machine, *injector);
-      GoDown(*machine);
+      if (injector == &second || pair % 2 == 0) GoDown(*machine);
       const uint64_t found = VersionAt(machine->fs, kOut, publisher_);
       EXPECT_TRUE(found == 1 || found == 4) << found << "\n" << injector->Log();
     }

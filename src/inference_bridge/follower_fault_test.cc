@@ -1,6 +1,10 @@
 // What a follower does about buckets and outputs that are not what they should be.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "inference_bridge/follow_test_world.h"
 #include "inference_bridge/follower.h"
@@ -272,6 +276,31 @@ TEST_F(FollowerFaultTest, AnOutputThatIsChangedWhileFollowingIsNoticed) {
   ASSERT_TRUE(machine_.fs.Remove(kOut).ok());
   EXPECT_TRUE(follower->Step()->changed);
   EXPECT_EQ(InPlace(), 1u);
+}
+
+// Changed in place, and behind its back: the size and the times are as they were.
+TEST_F(FollowerFaultTest, ABaseThatIsWrongUnnoticedIsFoundByTheDigestOfWhatIsBuiltOverIt) {
+  const std::string folder = ::testing::TempDir() + fmt::format("follower_fault_{}", ::getpid());
+  const std::string path = folder + "/current.safetensors";
+  const auto posix = MakePosixFilesystem();
+  {
+    publisher_.Publish();
+    const auto follower = *machine_.Open(*store_, *posix, machine_.Options(path));
+    ASSERT_TRUE(follower->Step().ok());
+    struct stat before;
+    ASSERT_EQ(::stat(path.c_str(), &before), 0);
+    const int fd = ::open(path.c_str(), O_WRONLY);
+    ASSERT_EQ(::pwrite(fd, "\x55\xaa\x55", 3, before.st_size - 5000), 3);
+    const timespec times[2] = {before.st_atim, before.st_mtim};
+    ASSERT_EQ(::futimens(fd, times), 0);
+    ASSERT_EQ(::close(fd), 0);
+    publisher_.Publish();
+    const auto result = follower->Step();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->from_anchor);
+    EXPECT_EQ(VersionAt(*posix, path, publisher_), 2u);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(FollowerFaultTest, WhateverElseLiesInThePlaceIsReplaced) {

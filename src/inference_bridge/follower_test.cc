@@ -7,6 +7,7 @@
 #include "inference_bridge/follow_test_world.h"
 #include "store/fault_injecting_store.h"
 #include "store/file_store.h"
+#include "sync/retention.h"
 #include "sync/signature.h"
 
 namespace pulse {
@@ -156,6 +157,28 @@ TEST_F(FollowerTest, ASmallMemoryBoundGoesThroughFilesThatAreGoneAfterwards) {
   EXPECT_EQ(NamesIn(machine_.fs, "/host").size(), 3u);
 }
 
+TEST_F(FollowerTest, AFolderIsExchangedByItsLinkAndTheVersionBeforeStaysForAWhile) {
+  FollowerOptions options = machine_.Options("/host/model");
+  options.layout = OutputLayout::kFolder;
+  auto follower = *machine_.Open(*store_, options);
+  for (uint64_t number = 1; number <= 4; ++number) {
+    publisher_.Publish();
+    ASSERT_TRUE(follower->Step().ok());
+    EXPECT_EQ(VersionAt(machine_.fs, "/host/model", publisher_), number);
+    EXPECT_EQ(*machine_.fs.ReadSymlink("/host/model"),
+              "model.versions/" + publisher_.id(number).Folder());
+    EXPECT_EQ(NamesIn(machine_.fs, "/host/model.versions").size(), number == 1 ? 1u : 2u);
+    EXPECT_EQ(VersionAt(machine_.fs, "/host/model.versions/" + publisher_.id(number).Folder(),
+                        publisher_),
+              number);
+  }
+  follower.reset();
+  options.layout = OutputLayout::kFile;
+  const Status status = machine_.Open(*store_, options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(Message(status), HasSubstr("there is a symlink in its place, not a file"));
+}
+
 TEST_F(FollowerTest, ThreadsChangeNothingButTheTime) {
   for (int i = 0; i < 5; ++i) publisher_.Publish();
   FollowerOptions options = machine_.Options();
@@ -201,6 +224,43 @@ TEST_F(FollowerTest, RefusesUnsignedVersionsWhenItHasAKeyToTrust) {
   const Status status = (*machine_.Open(*store_, options))->Step().status();
   EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
   EXPECT_EQ(InPlace(), 0u);
+}
+
+TEST_F(FollowerTest, FollowsThePublisherWhoseKeyItTrusts) {
+  // RFC 8032, section 7.1, TEST 1, as PKCS #8.
+  const auto key = SigningKey::FromPem(
+      "-----BEGIN PRIVATE KEY-----\n"
+      "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+      "-----END PRIVATE KEY-----\n");
+  ASSERT_TRUE(key.ok()) << key.status();
+  const auto store = MakeMemoryStore(clock_);
+  TestPublisher publisher(*store, clock_, 1, *key);
+  publisher.Publish();
+  FollowerOptions options = machine_.Options();
+  options.trusted_key = (*key)->public_key_hex();
+  const auto result = (*machine_.Open(*store, options))->Step();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(VersionAt(machine_.fs, kOut, publisher), 1u);
+}
+
+// With the retention of a real publisher running behind it.
+TEST_F(FollowerTest, LagsBehindRetentionAndCatchesUp) {
+  const RetentionOptions retention = {.keep_versions = 3, .min_age_ms = 0};
+  auto follower = *machine_.Open(*store_);
+  uint64_t jumps = 0;
+  for (uint64_t number = 1; number <= 40; ++number) {
+    publisher_.Publish(number % 10 == 0);
+    const auto plan = PlanGc(*store_, clock_, retention);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(ExecuteGc(*store_, *plan).errors.empty());
+    if (number % 13 != 0) continue;
+    const auto result = follower->Step();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->digest, publisher_.digest(number));
+    jumps += result->from_anchor;
+    EXPECT_EQ(InPlace(), number);
+  }
+  EXPECT_EQ(jumps, 3u);  // at 13, 26 and 39 what it held was gone
 }
 
 // The whole way, on each kind of store.

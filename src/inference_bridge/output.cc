@@ -144,6 +144,8 @@ Status Output::RemoveLeftovers() {
   if (layout() == OutputLayout::kFile) return OkStatus();
   const auto target = fs_.ReadSymlink(options_.path);
   const std::string current = target.ok() ? target->substr(target->rfind('/') + 1) : "";
+  // The link that we see may not be durable yet: what the one before it leads to goes only after.
+  PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, folder_));
   RemoveVersionsExcept(current, "");
   if (current.empty()) return OkStatus();
   return RemoveBeginningWith(versions_ + "/" + current, {std::string(kModelFile) + ".tmp-"});

@@ -39,7 +39,7 @@ TEST(Fingerprint, ChangesWithEverySettingThatThetaDependsOn) {
         o.sites = {0, 0, 1, 1};
       },
       [](Options& o) { o.seed = 2; },
-      [](Options& o) { o.agreed["games"] = "8"; },
+      [](Options& o) { o.agreed.emplace("games", "8"); },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     Options options;
@@ -90,7 +90,8 @@ TEST(ExplainDifference, TakesAnyBytes) {
   const std::string noise("\0=\n\n==\xff\nno equals", 18);
   EXPECT_FALSE(Explain({"a=1\n", noise}).empty());
   EXPECT_FALSE(Explain({"", noise, "\n"}).empty());
-  const std::string longest = "a=" + std::string(100'000, 'x');
+  std::string longest = "a=";
+  longest.append(100'000, 'x');
   EXPECT_LT(Explain({"a=1\n", longest}).size(), 1000u);
 }
 

@@ -61,7 +61,8 @@ class Planner {
 
  private:
   bool IsYoung(int64_t modified_unix_ns) const {
-    return now_ns_ - modified_unix_ns < options_.min_age_ms * kNsPerMs;
+    // A store whose clock is ahead of ours makes things young, never old.
+    return std::max<int64_t>(now_ns_ - modified_unix_ns, 0) < options_.min_age_ms * kNsPerMs;
   }
 
   bool Wanted(const Manifest& manifest, size_t index) const {
@@ -115,8 +116,9 @@ class Planner {
 
   // The manifest first.
   void Add(Folder folder, const std::string& why, bool chain) {
-    std::ranges::stable_partition(
-        folder.objects, [](const ObjectInfo& object) { return NameIn(object) == kManifestName; });
+    std::stable_partition(
+        folder.objects.begin(), folder.objects.end(),
+        [](const ObjectInfo& object) { return NameIn(object) == kManifestName; });
     for (const ObjectInfo& object : folder.objects) AddObject(object, why, chain);
   }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr int kExitCode = 42;
 constexpr uint64_t kFaultyOperation = 20;
 // The survivors' reports are what the test reads: give even a crowded machine time to write them.
-constexpr int64_t kGraceMs = 3000;
+constexpr int64_t kGraceMs = 2000;
 
 CommunicatorFaultPlan PlanFor(std::string_view fault) {
   using Action = CommunicatorFault::Action;

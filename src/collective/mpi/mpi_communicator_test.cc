@@ -8,7 +8,7 @@ namespace {
 
 StatusOr<std::unique_ptr<Communicator>> Open(const MpiOptions& options) {
   const RealClock clock;  // the deadline is used up in this call
-  return OpenMpiCommunicator(MpiTestSession(), options, Deadline::After(clock, 50'000));
+  return OpenMpiCommunicator(MpiTestSession(), options, Deadline::After(clock, 30'000));
 }
 
 ConformanceBackend Processes() {

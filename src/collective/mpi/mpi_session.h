@@ -23,7 +23,7 @@ class MpiSession {
   // rank will not come. Then, or with transfers still in flight, MPI_Finalize is left out, and
   // mpirun ends the job when this process exits.
   ~MpiSession();
-  static constexpr int64_t kLeaveTimeoutMs = 1000;
+  static constexpr int64_t kLeaveTimeoutMs = 5000;
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
