@@ -21,21 +21,6 @@ Status CheckShardName(const std::string& name) {
   return DataLoss("the index names \"{}\", expected a .safetensors file in the same folder", name);
 }
 
-// tensor name -> file name
-StatusOr<std::map<std::string, std::string>> ReadIndex(Filesystem& fs, const std::string& path) {
-  PULSE_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(fs, path, kMaxIndexBytes));
-  PULSE_ASSIGN_OR_RETURN(const Json json, ParseStrictJson(AsText(bytes), path));
-  const auto found = json.is_object() ? json.find("weight_map") : json.end();
-  if (found == json.end() || !found->is_object()) return DataLoss("{}: no \"weight_map\"", path);
-  std::map<std::string, std::string> weight_map;
-  for (const auto& [tensor, file] : found->items()) {
-    if (!file.is_string()) return DataLoss("{}: tensor \"{}\" has no file name", path, tensor);
-    PULSE_RETURN_IF_ERROR(Annotate(CheckShardName(file.get<std::string>()), path));
-    weight_map[tensor] = file.get<std::string>();
-  }
-  return weight_map;
-}
-
 StatusOr<std::map<std::string, std::string>> ParseAliases(const std::string& text) {
   PULSE_ASSIGN_OR_RETURN(const Json json, ParseStrictJson(text, kAliasesKey));
   if (!json.is_object()) return DataLoss("{}: not an object", kAliasesKey);
@@ -71,6 +56,20 @@ StatusOr<SafetensorsHeader> ReadHeader(ByteView file) {
 }
 
 }  // namespace
+
+StatusOr<std::map<std::string, std::string>> ParseCheckpointIndex(ByteView text,
+                                                                  const std::string& where) {
+  PULSE_ASSIGN_OR_RETURN(const Json json, ParseStrictJson(AsText(text), where));
+  const auto found = json.is_object() ? json.find("weight_map") : json.end();
+  if (found == json.end() || !found->is_object()) return DataLoss("{}: no \"weight_map\"", where);
+  std::map<std::string, std::string> weight_map;
+  for (const auto& [tensor, file] : found->items()) {
+    if (!file.is_string()) return DataLoss("{}: tensor \"{}\" has no file name", where, tensor);
+    PULSE_RETURN_IF_ERROR(Annotate(CheckShardName(file.get<std::string>()), where));
+    weight_map[tensor] = file.get<std::string>();
+  }
+  return weight_map;
+}
 
 StatusOr<std::map<std::string, std::string>> TakeAliases(
     std::map<std::string, std::string>& metadata) {
@@ -117,16 +116,17 @@ Status Checkpoint::AddFile(Filesystem& fs, const std::string& path) {
 
 Status Checkpoint::AddFolder(Filesystem& fs, const std::string& folder) {
   const std::string index_path = fmt::format("{}/{}", folder, kIndexName);
-  auto index = ReadIndex(fs, index_path);
-  if (absl::IsNotFound(index.status())) {
+  const auto text = ReadFile(fs, index_path, kMaxIndexBytes);
+  if (absl::IsNotFound(text.status())) {
     const std::string single = fmt::format("{}/{}", folder, kSingleName);
     const Status added = AddFile(fs, single);
     if (!absl::IsNotFound(added)) return added;
     return NotFound("{}: neither {} nor {} is in this folder", folder, kIndexName, kSingleName);
   }
-  PULSE_RETURN_IF_ERROR(index.status());
+  PULSE_RETURN_IF_ERROR(text.status());
+  PULSE_ASSIGN_OR_RETURN(const auto index, ParseCheckpointIndex(*text, index_path));
   std::set<std::string> names;
-  for (const auto& [tensor, file] : *index) names.insert(file);
+  for (const auto& [tensor, file] : index) names.insert(file);
   std::map<std::string, std::string> found;
   for (const std::string& name : names) {
     const size_t before = pieces_.size();
@@ -139,7 +139,7 @@ Status Checkpoint::AddFolder(Filesystem& fs, const std::string& folder) {
       }
     }
   }
-  return CheckIndexAgainstFiles(index_path, *index, found);
+  return CheckIndexAgainstFiles(index_path, index, found);
 }
 
 Status Checkpoint::Finish() {

@@ -20,6 +20,11 @@ namespace pulse {
 // The metadata key under which names of tied tensors are kept: a JSON object, further name -> name.
 inline constexpr char kAliasesKey[] = "pulse.aliases";
 
+// The weight map of a Hugging Face index: tensor name -> file name, a plain name in the same
+// folder. `where` stands in messages. kDataLoss for anything else, hostile names included.
+StatusOr<std::map<std::string, std::string>> ParseCheckpointIndex(ByteView text,
+                                                                  const std::string& where);
+
 // Takes the alias table out of a file's metadata; empty if there is none. kDataLoss if it is
 // malformed.
 StatusOr<std::map<std::string, std::string>> TakeAliases(

@@ -182,6 +182,16 @@ TEST_F(LargePatchTest, PartsOfSeveralRanksMakeOneView) {
   EXPECT_EQ(Rebuild(before_, {files[0], files[1], files[2], files[2]}, after_).code(),
             absl::StatusCode::kDataLoss);
 
+  // Gaps and doubles are found before anything is rebuilt.
+  const ModelViewSource base(before_.view());
+  for (const std::vector<size_t>& chosen :
+       std::vector<std::vector<size_t>>{{0, 1}, {0, 1, 2, 2}, {1, 2}}) {
+    std::vector<std::shared_ptr<const PayloadFile>> opened;
+    for (const size_t i : chosen) opened.push_back(*OpenBytes(files[i]));
+    EXPECT_EQ(PayloadView::Make(Kernels(), opened, &base).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+
   // The same shares as full copies; read in awkward pieces.
   const ModelViewSource view(after_.view());
   std::vector<std::shared_ptr<const PayloadFile>> anchors;

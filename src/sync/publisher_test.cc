@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "store/fault_injecting_store.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
 #include "sync/restore_base.h"
@@ -334,6 +335,23 @@ TEST_F(PublisherTest, RefusesMetadataThatIsNotText) {
   const auto published = publisher->Publish(model.view(), {.metadata = {{"step", "7 \xc3\xa9"}}});
   ASSERT_TRUE(published.ok());
   EXPECT_EQ(published->manifest.metadata.at("step"), "7 \xc3\xa9");
+}
+
+TEST_F(PublisherTest, AFencedPublisherDoesNotSlipIntoTheNewEpochAfterAnError) {
+  FaultInjector injector(clock_, {Fault::FailBefore(8), Fault::FailBefore(9)});
+  const auto failing = MakeFaultInjectingStore(*store_, injector);
+  const PublisherDeps deps{*failing, fs_, clock_, nonces_, TestKernels(), *log_};
+  auto old_one = Publisher::Open({}, deps);
+  ASSERT_TRUE(old_one.ok());
+  TestModel model = RandomModel(TinySchema(), 1);
+  ASSERT_FALSE(Publish(**old_one, model).ok()) << injector.Log();
+  // The swap got no answer and neither did the question what became of it: it will have to ask
+  // again.
+  ASSERT_THAT(injector.Log(), HasSubstr("9 store.Get runs/main/HEAD: UNAVAILABLE"));
+  auto new_one = MustOpen({});
+  ASSERT_TRUE(Publish(*new_one, model).ok());
+  EXPECT_EQ(Publish(**old_one, model).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReadHead(*store_, "main")->head.version->id.number, 1u);
 }
 
 // A store that takes any put.

@@ -116,9 +116,8 @@ class Planner {
 
   // The manifest first.
   void Add(Folder folder, const std::string& why, bool chain) {
-    std::stable_partition(
-        folder.objects.begin(), folder.objects.end(),
-        [](const ObjectInfo& object) { return NameIn(object) == kManifestName; });
+    std::stable_partition(folder.objects.begin(), folder.objects.end(),
+                          [](const ObjectInfo& object) { return NameIn(object) == kManifestName; });
     for (const ObjectInfo& object : folder.objects) AddObject(object, why, chain);
   }
 

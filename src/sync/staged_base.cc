@@ -146,8 +146,11 @@ void StagedBase::RemoveLeftovers(const std::optional<VersionId>& keep) {
   if (!entries.ok()) return;
   for (const DirectoryEntry& entry : *entries) {
     const std::string path = fmt::format("{}/{}", directory_, entry.name);
-    const bool ours = entry.name.starts_with(kBasePrefix) || entry.name.starts_with(kBlobsPrefix);
-    if (ours && (!keep || path != PathOf(*keep))) fs_.Remove(path).IgnoreError();
+    // Whoever holds the folder holds it alone, so nobody is writing a temporary file there.
+    const bool leftover = entry.name.starts_with(kBasePrefix) ||
+                          entry.name.starts_with(kBlobsPrefix) ||
+                          entry.name.find(".tmp-") != std::string::npos;
+    if (leftover && (!keep || path != PathOf(*keep))) fs_.Remove(path).IgnoreError();
   }
 }
 
