@@ -4,11 +4,16 @@
 # pulse_mpi_environment(<test>..)
 #   sets what any test needs that starts mpirun.
 
-# Tests run as root in containers. Without single copy, because the kernel call behind it is
-# forbidden in many of them, which Open MPI notices only in the middle of a transfer.
+# Tests run as root in containers, with more ranks than cores. Without single copy, as the kernel
+# call behind it is forbidden in many containers, which Open MPI notices only amid a transfer. Open
+# MPI leaks by design.
 function(pulse_mpi_environment)
-  set_tests_properties(${ARGN} PROPERTIES ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;ASAN_OPTIONS=detect_leaks=0")
+  set(environment
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_btl_vader_single_copy_mechanism=none
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    ASAN_OPTIONS=detect_leaks=0)
+  set_tests_properties(${ARGN} PROPERTIES ENVIRONMENT "${environment}")
 endfunction()
 
 function(pulse_mpi_test name)

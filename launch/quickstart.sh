@@ -3,21 +3,23 @@
 # transformer to play Wordle with 4 trainers in PULSELoCo rounds, while 2 followers in processes of
 # their own rebuild every published version from the bucket.
 #
-# Usage: bash launch/quickstart.sh [KEY=VALUE ...]     e.g. loco.rounds=20
-# The run lies in runs/quickstart/. A second call finds it finished and only prints its table;
-# remove the folder to run it again.
+# Usage: bash launch/quickstart.sh [KEY=VALUE ...]     e.g. loco.rounds=20 run.dir=runs/short
+# The run lies in run.dir, which is runs/quickstart. A second call finds it finished and only prints
+# its table; remove the folder to run it again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-case "${1:-}" in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case "${1:-}" in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+run=runs/quickstart
+settings=()
 for setting in "$@"; do
   case "$setting" in
-    *=*) ;;
+    run.dir=*) run=${setting#run.dir=} ;;
+    *=*) settings+=(--set "$setting") ;;
     *) echo "quickstart.sh: $setting: expected KEY=VALUE, such as loco.rounds=20" >&2; exit 2 ;;
   esac
 done
 
-run=runs/quickstart
 program=build/release/pulseloco
 trainers=4
 
@@ -26,9 +28,7 @@ if [ ! -f build/release/build.ninja ]; then
   # The tests are left to tests/run.sh, which turns them on again.
   tests=OFF
   [ -f /usr/include/gmock/gmock.h ] && tests=ON
-  cmake --preset release -DPULSE_BUILD_TESTS=$tests >build-configure.log ||
-    { cat build-configure.log >&2; exit 1; }
-  rm -f build-configure.log
+  cmake --preset release -DPULSE_BUILD_TESTS=$tests >/dev/null
 fi
 cmake --build build/release --target pulseloco
 
@@ -36,11 +36,14 @@ if [ -f "$run/final.safetensors" ]; then
   echo "$run holds a finished run; remove it to run again."
   exec "$program" report "$run"
 fi
-rm -rf "$run"
+if [ -f "$run/metrics.jsonl" ] || [ -d "$run/follower-0" ]; then
+  echo "$run holds an unfinished run; starting over."
+  rm -rf "$run"
+elif [ -n "$(ls -A "$run" 2>/dev/null)" ]; then
+  echo "quickstart.sh: $run is not empty and holds no run; set another run.dir" >&2
+  exit 2
+fi
 mkdir -p "$run"
-
-settings=()
-for setting in "$@"; do settings+=(--set "$setting"); done
 
 # Open MPI refuses root unless told twice, and more ranks than cores unless told.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -56,7 +59,7 @@ trap 'exit 130' INT TERM
 for i in 0 1; do
   mkdir -p "$run/follower-$i"
   evaluate=()
-  [ "$i" = 0 ] && evaluate=(--evaluate configs/quickstart.yaml)
+  [ "$i" = 0 ] && evaluate=(--evaluate "$run/config.yaml")
   "$program" follow --bucket "$run/bucket" --run quickstart --out "$run/follower-$i/current.safetensors" \
     --every-version --until-final --wait --poll 200ms --record "$run/follower-$i/versions.jsonl" \
     "${evaluate[@]}" --progress never >"$run/follower-$i/log" 2>&1 &
@@ -64,9 +67,8 @@ for i in 0 1; do
 done
 
 # mpirun's pipes hide the terminal from the ranks, so say whether there is one.
-progress=never
+progress=auto
 [ -t 2 ] && progress=always
-[ -t 2 ] || progress=auto
 mpirun -n $trainers --oversubscribe --bind-to none "$program" train configs/quickstart.yaml \
   --set run.dir="$run" --set run.name=quickstart --progress $progress "${settings[@]}"
 

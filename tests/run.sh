@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test that a commit must pass.
 #
-# Usage: bash tests/run.sh [ctest arguments, e.g. -R Publisher]
+# Usage: bash tests/run.sh [ctest arguments, e.g. -R publisher]     with arguments: those tests only
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,4 +12,5 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 cmake --preset release
 cmake --build --preset release
 cmake --build --preset headers
+[ $# -gt 0 ] || bash tests/fuzz.sh 10
 exec ctest --preset release "$@"

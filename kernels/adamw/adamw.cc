@@ -32,7 +32,7 @@ AdamWScalars AdamWScalars::At(const AdamWOptions& options, uint64_t step) {
 }
 
 std::span<const AdamWBody> AdamWBodies() {
-  static constexpr AdamWBody kBodies[] = {{"reference", AdamWRef}};
+  static constexpr AdamWBody kBodies[] = {{"reference", AdamWRef}, {"simd", AdamWSimd}};
   return kBodies;
 }
 

@@ -7,5 +7,7 @@ namespace pulse::kernels {
 
 void AdamWRef(const AdamWScalars& scalars, std::span<float> w, std::span<float> m,
               std::span<float> v, std::span<const float> g);
+void AdamWSimd(const AdamWScalars& scalars, std::span<float> w, std::span<float> m,
+               std::span<float> v, std::span<const float> g);
 
 }  // namespace pulse::kernels

@@ -20,7 +20,8 @@ Status CheckArithmetic() {
   }
   const float up = one + tie, down = -one - tie;
   if (up != 1.0f || down != -1.0f || one + 3 * tie != 1.0f + 0x1p-22f) {
-    return FailedPrecondition("this thread does not round to nearest even; restore FE_TONEAREST");
+    return FailedPrecondition(
+        "this thread does not round each FP32 operation to nearest even; restore FE_TONEAREST");
   }
   // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24: rounded, the last term is a tie and goes; fused, it stays.
   if (odd * odd - (1.0f + 0x1p-11f) != 0.0f) {

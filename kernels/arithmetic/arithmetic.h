@@ -31,8 +31,8 @@ PULSE_HOST_DEVICE inline float Canonical(float x) {
 
 // OK if the calling thread computes FP32 as the contract says; kFailedPrecondition names what
 // breaks it: a flush of denormals (FTZ/DAZ, which -ffast-math in any linked library turns on), a
-// rounding mode other than to nearest even, or kernels compiled with fused multiply-adds. New
-// threads inherit the mode.
+// rounding mode other than to nearest even, or fused multiply-adds in this file, which is compiled
+// with the flags of all kernels. New threads inherit the mode.
 Status CheckArithmetic();
 
 }  // namespace pulse::kernels

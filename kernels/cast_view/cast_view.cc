@@ -3,7 +3,8 @@
 namespace pulse::kernels {
 
 std::span<const CastToBF16Body> CastToBF16Bodies() {
-  static constexpr CastToBF16Body kBodies[] = {{"reference", CastToBF16Ref}};
+  static constexpr CastToBF16Body kBodies[] = {{"reference", CastToBF16Ref},
+                                               {"simd", CastToBF16Simd}};
   return kBodies;
 }
 

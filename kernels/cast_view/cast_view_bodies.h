@@ -6,5 +6,6 @@
 namespace pulse::kernels {
 
 void CastToBF16Ref(std::span<const float> in, std::span<uint16_t> out);
+void CastToBF16Simd(std::span<const float> in, std::span<uint16_t> out);
 
 }  // namespace pulse::kernels

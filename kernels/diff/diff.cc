@@ -3,7 +3,7 @@
 namespace pulse::kernels {
 
 std::span<const DiffBody> DiffBodies() {
-  static constexpr DiffBody kBodies[] = {{"reference", DiffRef}};
+  static constexpr DiffBody kBodies[] = {{"reference", DiffRef}, {"simd", DiffSimd}};
   return kBodies;
 }
 

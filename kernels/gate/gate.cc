@@ -3,7 +3,7 @@
 namespace pulse::kernels {
 
 std::span<const GateBody> GateBodies() {
-  static constexpr GateBody kBodies[] = {{"reference", GateRef}};
+  static constexpr GateBody kBodies[] = {{"reference", GateRef}, {"simd", GateSimd}};
   return kBodies;
 }
 

@@ -3,7 +3,7 @@
 namespace pulse::kernels {
 
 std::span<const OuterStepBody> OuterStepBodies() {
-  static constexpr OuterStepBody kBodies[] = {{"reference", OuterStepRef}};
+  static constexpr OuterStepBody kBodies[] = {{"reference", OuterStepRef}, {"simd", OuterStepSimd}};
   return kBodies;
 }
 

@@ -7,5 +7,7 @@ namespace pulse::kernels {
 
 void OuterStepRef(const OuterScalars& scalars, std::span<const float> sum,
                   std::span<float> momentum, std::span<float> theta);
+void OuterStepSimd(const OuterScalars& scalars, std::span<const float> sum,
+                   std::span<float> momentum, std::span<float> theta);
 
 }  // namespace pulse::kernels

@@ -35,6 +35,19 @@ void AddConsoleOptions(CLI::App& command, Console& console) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
+void AddMemoryOption(CLI::App& command, uint64_t& memory_mib) {
+  command.add_option("--memory", memory_mib, "Bound of anonymous memory, MiB")
+      ->check(CLI::Range(uint64_t{192}, uint64_t{1} << 24))
+      ->capture_default_str();
+}
+
+uint64_t BlobBytes(uint64_t memory_mib, int threads) {
+  constexpr uint64_t kProgramMib = 64;  // measured: libraries and heap of an idle command
+  constexpr uint64_t kWorkerMib = 64;   // scratch of one worker (sync/view.h, kCellBytes)
+  const uint64_t fixed = kProgramMib + kWorkerMib * static_cast<uint64_t>(threads);
+  return (memory_mib > fixed ? memory_mib - fixed : 1) << 20;
+}
+
 int RunCommandLine(int argc, char** argv) {
   Environment env;
   env.filesystem = MakePosixFilesystem();

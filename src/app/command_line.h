@@ -26,6 +26,12 @@ using Action = std::function<Status()>;
 // --json and --progress, for commands that report.
 void AddConsoleOptions(CLI::App& command, Console& console);
 
+// --memory: a bound of anonymous memory in MiB.
+void AddMemoryOption(CLI::App& command, uint64_t& memory_mib);
+// What of that bound encoded data may take: the rest is the workers' scratch and the program
+// itself.
+uint64_t BlobBytes(uint64_t memory_mib, int threads);
+
 void AddTrain(CLI::App& app, Environment& env, Action& chosen);
 void AddEvaluate(CLI::App& app, Environment& env, Action& chosen);
 void AddReport(CLI::App& app, Environment& env, Action& chosen);

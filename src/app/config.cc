@@ -218,6 +218,8 @@ std::vector<Field> OtherFields(RunConfig& c) {
            "a new anchor when the deltas since the last weigh this share of it"),
       Whole("publish.anchor_every", &c.publish.anchor_every, 1, 1'000'000,
             "longest chain of deltas behind an anchor"),
+      Whole("publish.keep", &c.publish.keep, 0, 1'000'000'000,
+            "versions to keep in the bucket, with what they stand on; 0: all"),
       Whole("evaluate.samples", &c.evaluate.samples, 0, 10'000'000,
             "fresh samples that the first and the last weights are measured on; 0: none"),
       Text("kernels", &c.kernels, "auto, simd or reference: the same bits, not the same speed"),

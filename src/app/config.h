@@ -69,6 +69,7 @@ struct RunConfig {
     bool single_writer = false;
     double anchor_share = 1.0;
     uint64_t anchor_every = 64;
+    uint64_t keep = 0;  // versions; 0: all
   } publish;
 
   struct {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -57,7 +58,9 @@ const std::vector<Row>& Rows() {
       {"received per rank and round",
        [](const RunSummary& r) { return BytesText(r.exchange_bytes); }},
       {"  bytes per entry",
-       [](const RunSummary& r) { return fmt::format("{:.2f}", r.bytes_per_entry); }},
+       [](const RunSummary& r) {  // of a sparse update; elsewhere everything is sent
+         return r.mode == "pulseloco" ? fmt::format("{:.2f}", r.bytes_per_entry) : "";
+       }},
       {"  dense DiLoCo, same H",
        [](const RunSummary& r) {
          return fmt::format("{} ({})", BytesText(r.dense_diloco_bytes),
@@ -90,15 +93,23 @@ const std::vector<Row>& Rows() {
 }  // namespace
 
 std::string SummaryTable(const std::vector<RunSummary>& runs) {
+  constexpr size_t kNameWidth = 30;
+  std::vector<size_t> widths(runs.size(), 0);
+  for (const Row& row : Rows()) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      widths[i] = std::max(widths[i], row.value(runs[i]).size() + 2);
+    }
+  }
   std::string out;
   for (const Row& row : Rows()) {
-    std::string line = fmt::format("{:<30}", row.name);
+    std::string line = fmt::format("{:<{}}", row.name, kNameWidth);
     bool any = false;
-    for (const RunSummary& run : runs) {
-      const std::string value = row.value(run);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const std::string value = row.value(runs[i]);
       any |= !value.empty();
-      line += runs.size() == 1 ? value : fmt::format("{:<26}", value.empty() ? "-" : value);
+      line += fmt::format("{:<{}}", value.empty() ? "-" : value, widths[i]);
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     if (any) out += line + "\n";
   }
   for (const RunSummary& run : runs) {

@@ -82,11 +82,12 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
                                                  fmt::format("rank {}", deps.communicator.rank())));
   PULSE_ASSIGN_OR_RETURN(rank.kernels, kernels::ChooseKernels(rank.config.kernels));
   // Only rank 0's trainer makes the initial weights, which may take a while.
-  auto warm_start = std::make_shared<LiveLine>(deps.console);
   std::function<void(uint64_t, uint64_t)> progress;
   if (first) {
-    progress = [warm_start](uint64_t done, uint64_t total) {
-      warm_start->Show(fmt::format("warm start: step {}/{}", done, total));
+    auto line = std::make_shared<std::optional<LiveLine>>(std::in_place, deps.console);
+    progress = [line](uint64_t done, uint64_t total) {
+      if (*line) (*line)->Show(fmt::format("warm start: step {}/{}", done, total));
+      if (done == total) line->reset();  // leaves its last state behind
     };
   }
   PULSE_ASSIGN_OR_RETURN(rank.trainer, MakeTrainer(rank.config, progress));
@@ -97,10 +98,11 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
   if (!first) return OkStatus();
   PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(rank.config.run.dir));
   PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
-  PULSE_ASSIGN_OR_RETURN(rank.record,
-                         TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
-                                                 *rank.trainer, rank.publisher.get(),
-                                                 static_cast<uint32_t>(deps.communicator.size())}));
+  PULSE_ASSIGN_OR_RETURN(
+      rank.record,
+      TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer,
+                              rank.store.get(), rank.publisher.get(), *rank.logger,
+                              static_cast<uint32_t>(deps.communicator.size())}));
   return OkStatus();
 }
 

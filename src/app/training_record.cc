@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/evaluation.h"
+#include "app/retain.h"
 #include "sync/checkpoint.h"
 #include "sync/master_view.h"
 
@@ -102,6 +103,10 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
   const Manifest& m = published.manifest;
   last_patch_bytes_ = m.bytes(PayloadRole::kDelta);
   const auto seconds = static_cast<double>(deps_.console.clock->NowNs() - start_ns) * 1e-9;
+  // Once per anchor, since only an anchor lets older versions go.
+  if (deps_.config.publish.keep > 0 && m.has(PayloadRole::kAnchor)) {
+    RetainNewest(*deps_.store, m.run, deps_.config.publish.keep, *deps_.console.clock, deps_.log);
+  }
   return Append(json{
       {"type", "version"},
       {"round", round},

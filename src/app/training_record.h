@@ -15,14 +15,16 @@
 
 namespace pulse {
 
-// Everything must outlive the record. publisher: null when nothing is published.
+// Everything must outlive the record. store and publisher: null when nothing is published.
 struct TrainingRecordDeps {
   const RunConfig& config;
   const Console& console;
   Filesystem& fs;
   const kernels::KernelTable& kernels;
   Trainer& trainer;
+  Store* store;
   Publisher* publisher;
+  Logger& log;
   uint32_t trainers;  // K
 };
 

@@ -10,14 +10,16 @@ constexpr uint8_t kSkip = 255;
 }  // namespace
 
 void EncodeGaps(std::span<const uint32_t> positions, Bytes& gaps) {
-  gaps.clear();
+  gaps.resize(positions.empty() ? 0 : MaxGapBytes(positions.size(), positions.back() + 1));
+  uint8_t* out = gaps.data();
   uint32_t next = 0;  // the first position that the next entry can have
   for (const uint32_t position : positions) {
     uint32_t gap = position - next;
-    for (; gap >= kSkip; gap -= kSkip) gaps.push_back(kSkip);
-    gaps.push_back(static_cast<uint8_t>(gap));
+    for (; gap >= kSkip; gap -= kSkip) *out++ = kSkip;
+    *out++ = static_cast<uint8_t>(gap);
     next = position + 1;
   }
+  gaps.resize(static_cast<size_t>(out - gaps.data()));
 }
 
 Status DecodeGaps(ByteView gaps, uint64_t elements, std::span<uint32_t> positions) {

@@ -27,19 +27,23 @@ Word StepOf(Word rank) {
 template <typename Word>
 void Encode(const uint8_t* before, const uint8_t* after, std::span<const uint32_t> positions,
             CodedSteps& out) {
+  out.codes.assign(CodeBytes(positions.size()), 0);
+  out.escapes.resize(positions.size() * sizeof(Word));
+  // No branch on the code, which is hard to predict: every step writes an escape, and the next one
+  // overwrites it unless it is called for.
+  uint8_t* escape = out.escapes.data();
   for (size_t i = 0; i < positions.size(); ++i) {
     const size_t at = positions[i] * sizeof(Word);
     const Word rank =
         RankOf(static_cast<Word>(LoadLittle<Word>(after + at) - LoadLittle<Word>(before + at)));
-    unsigned code = kEscape;
-    if (rank < kEscape) {
-      code = static_cast<unsigned>(rank);
-    } else {
-      AppendLittle(static_cast<Word>(rank - kEscape), out.escapes);
-    }
+    const Word above = static_cast<Word>(rank - kEscape);
+    std::memcpy(escape, &above, sizeof(Word));
+    const unsigned code = rank < kEscape ? static_cast<unsigned>(rank) : kEscape;
+    escape += code == kEscape ? sizeof(Word) : 0;
     uint8_t& byte = out.codes[i / kCodesPerByte];
     byte = static_cast<uint8_t>(byte | code << (i % kCodesPerByte * kCodeBits));
   }
+  out.escapes.resize(static_cast<size_t>(escape - out.escapes.data()));
 }
 
 template <typename Word>
@@ -64,8 +68,6 @@ Status Decode(ByteView codes, const uint8_t* escape, ByteSpan steps) {
 
 void EncodeSteps(ByteView before, ByteView after, size_t word_bytes,
                  std::span<const uint32_t> positions, CodedSteps& out) {
-  out.codes.assign(CodeBytes(positions.size()), 0);
-  out.escapes.clear();
   switch (word_bytes) {
     case 1:
       return Encode<uint8_t>(before.data(), after.data(), positions, out);

@@ -17,8 +17,10 @@ namespace pulse {
 //
 // Errors: kDeadlineExceeded when a peer did not arrive in time, naming the missing ranks and their
 // hosts; kUnavailable when the transport failed; kResourceExhausted when a peer announces more than
-// the limit the communicator was opened with. After any error the communicator is broken: further
-// calls return that error. Outputs are written only on success.
+// the limit the communicator was opened with; kInternal when ranks make different calls, on all of
+// them and naming who calls what; kInvalidArgument for a root or a number of messages that cannot
+// be. After any error the communicator is broken: further calls return that error. Outputs are
+// written only on success.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -94,9 +94,12 @@ Status FaultInjectingCommunicator::Strike(uint64_t operation, When when) {
       case Action::kFail:
         return fault.status;
       case Action::kDelay:
-        clock_.SleepFor(fault.delay_ms * 1'000'000);
+        clock_.SleepFor(fault.delay_ns);
         break;
-      case Action::kKill:
+      case Action::kCall:
+        fault.call();
+        break;
+      case Action::kKillProcess:
         ::raise(SIGKILL);
         break;
       case Action::kHang:

@@ -2,6 +2,7 @@
 // rank at an operation given by its number, so that tests can enumerate every place to fail.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,19 +16,20 @@ namespace pulse {
 struct CommunicatorFault {
   enum class When { kBefore, kAfter };
   enum class Action {
-    kFail,     // return `status`; before: the peers see this rank missing; after: they do not
-    kDelay,    // sleep delay_ms on the clock, then go on
-    kKill,     // SIGKILL to this process
-    kHang,     // block this thread for ever: a rank that lives and does not answer
-    kFlipBit,  // invert bit `bit` (modulo what there is) of what came from others; `when` is
-               // ignored
+    kFail,         // return `status`; before: the peers see this rank missing; after: they do not
+    kDelay,        // sleep delay_ns on the clock, then go on
+    kCall,         // run `call`, which may throw: a simulated death, for tests that catch it
+    kKillProcess,  // SIGKILL to this very process
+    kHang,         // block this thread for ever: a rank that lives and does not answer
+    kFlipBit,      // invert bit `bit` (modulo their number) of what others sent, whatever `when`
   };
 
   uint64_t operation = 0;
   When when = When::kBefore;
   Action action = Action::kFail;
   Status status = absl::UnavailableError("injected fault");
-  int64_t delay_ms = 0;
+  int64_t delay_ns = 0;
+  std::function<void()> call = {};
   uint64_t bit = 0;
 };
 

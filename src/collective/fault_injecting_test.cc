@@ -87,9 +87,9 @@ TEST_F(FaultInjecting, AFailureAfterTheOperationHitsThisRankAloneAndWritesNothin
 }
 
 TEST_F(FaultInjecting, ADelayTakesTimeOfTheClockItWasGiven) {
-  Open({{.operation = 0, .action = Action::kDelay, .delay_ms = 3}});
+  Open({{.operation = 0, .action = Action::kDelay, .delay_ns = 3}});
   OnBoth([](Communicator& comm) { EXPECT_TRUE(comm.Barrier(Deadline::Never()).ok()); });
-  EXPECT_EQ(virtual_clock_.NowNs(), 3'000'000);
+  EXPECT_EQ(virtual_clock_.NowNs(), 3);
 }
 
 TEST_F(FaultInjecting, AFlippedBitChangesWhatOthersSentAndNothingElse) {
@@ -111,10 +111,22 @@ TEST_F(FaultInjecting, AFlippedBitChangesWhatOthersSentAndNothingElse) {
   });
 }
 
+TEST_F(FaultInjecting, ACallMayThrowToPlayADeathThatTheTestCatches) {
+  Open({{.operation = 1, .when = When::kAfter, .action = Action::kCall, .call = [] { throw 7; }}});
+  OnBoth([](Communicator& comm) {
+    EXPECT_TRUE(comm.Barrier(Deadline::Never()).ok());
+    if (comm.rank() == 1) {
+      EXPECT_THROW((void)comm.Barrier(Deadline::Never()), int);
+    } else {
+      EXPECT_TRUE(comm.Barrier(Deadline::Never()).ok());
+    }
+  });
+}
+
 TEST_F(FaultInjectingDeathTest, AKillEndsTheProcessAtOnce) {
   EXPECT_EXIT(
       {
-        Open({{.operation = 0, .action = Action::kKill}});
+        Open({{.operation = 0, .action = Action::kKillProcess}});
         (void)faulty_->Barrier(Deadline::Never());
         ::_exit(0);
       },

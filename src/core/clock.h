@@ -9,8 +9,8 @@ namespace pulse {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual int64_t NowNs() const = 0;             // steady, from an arbitrary origin
-  virtual int64_t UnixNs() const = 0;            // wall clock, since 1970 UTC
+  virtual int64_t NowNs() const = 0;               // steady, from an arbitrary origin
+  virtual int64_t UnixNs() const = 0;              // wall clock, since 1970 UTC
   virtual void SleepFor(int64_t duration_ns) = 0;  // blocks the caller
 };
 

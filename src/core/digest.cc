@@ -66,7 +66,8 @@ StatusOr<Digest> Digest::FromHex(std::string_view hex) {
   for (size_t i = 0; i < digest.bytes.size(); ++i) {
     const int high = nibble(hex[2 * i]);
     const int low = nibble(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return InvalidArgument("a digest has lowercase hexadecimal digits only");
+    if (high < 0 || low < 0)
+      return InvalidArgument("a digest has lowercase hexadecimal digits only");
     digest.bytes[i] = static_cast<uint8_t>(high * 16 + low);
   }
   return digest;

@@ -2,9 +2,10 @@
 // compute a part. It answers "are these the same bits"; it is no defence against an attacker
 // (core/sha256.h is).
 //
-//   chunk digest    XXH3-128 (seed 0) of each 1 MiB of a tensor's bytes; the last chunk may be short
-//   tensor digest   XXH3-128 of the chunk digests, 16 bytes each, canonical (big-endian) order
-//   view digest     XXH3-128 of the schema and the tensor digests, as docs/format.md lays them out
+//   chunk digest    XXH3-128 (seed 0) of each 1 MiB of a tensor's bytes; the last chunk may be
+//   short tensor digest   XXH3-128 of the chunk digests, 16 bytes each, canonical (big-endian)
+//   order view digest     XXH3-128 of the schema and the tensor digests, as docs/format.md lays
+//   them out
 #pragma once
 
 #include <array>

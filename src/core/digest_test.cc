@@ -46,7 +46,8 @@ TEST(TensorDigest, IsTheTreeOverChunksThatTheFormatDescribes) {
 }
 
 TEST(ViewDigest, ChangesWithNameShapeDtypeAliasAndEveryBit) {
-  const auto digest = [](TensorSpec spec, Bytes bytes, std::map<std::string, std::string> aliases = {}) {
+  const auto digest = [](TensorSpec spec, Bytes bytes,
+                         std::map<std::string, std::string> aliases = {}) {
     const ModelSchema schema = *ModelSchema::Make({std::move(spec)}, std::move(aliases));
     return ViewDigest(SplitContiguous(schema, bytes)).Hex();
   };

@@ -9,10 +9,22 @@
 namespace pulse {
 
 enum class DType {
-  kBool, kU8, kI8, kF8E5M2, kF8E4M3, kF8E8M0,
-  kI16, kU16, kF16, kBF16,
-  kI32, kU32, kF32,
-  kI64, kU64, kF64,
+  kBool,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kI64,
+  kU64,
+  kF64,
 };
 
 // Bytes per element: 1, 2, 4 or 8.

@@ -13,7 +13,13 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 // What a stream is for. A new use takes a new number; numbers are never reused.
 enum class RngUse : uint8_t {
-  kInit = 0, kWarmStart = 1, kTask = 2, kPolicy = 3, kSynthetic = 4, kEval = 5, kTest = 255,
+  kInit = 0,
+  kWarmStart = 1,
+  kTask = 2,
+  kPolicy = 3,
+  kSynthetic = 4,
+  kEval = 5,
+  kTest = 255,
 };
 
 // The name of a stream. step counts local steps over the whole run.

@@ -6,8 +6,8 @@ namespace pulse {
 namespace {
 
 TEST(ModelSchema, SortsByNameAndLaysTensorsOutInThatOrder) {
-  const auto schema = ModelSchema::Make({{"b", DType::kBF16, {2, 3}}, {"a", DType::kF32, {}}},
-                                        {{"head", "b"}});
+  const auto schema =
+      ModelSchema::Make({{"b", DType::kBF16, {2, 3}}, {"a", DType::kF32, {}}}, {{"head", "b"}});
   ASSERT_TRUE(schema.ok());
   EXPECT_EQ(schema->tensors()[0].name, "a");
   EXPECT_EQ(schema->offset(1), 1u);
@@ -26,14 +26,18 @@ TEST(ModelSchema, AnEmptyTensorHasNoElementsWhateverItsOtherExtents) {
 TEST(ModelSchema, RefusesWhatCanNotBeAModel) {
   const auto message = [](std::vector<TensorSpec> tensors,
                           std::map<std::string, std::string> aliases = {}) {
-    return std::string(ModelSchema::Make(std::move(tensors), std::move(aliases)).status().message());
+    return std::string(
+        ModelSchema::Make(std::move(tensors), std::move(aliases)).status().message());
   };
-  EXPECT_EQ(message({{"a", DType::kU8, {1}}, {"a", DType::kU8, {1}}}), "tensor \"a\" appears twice");
+  EXPECT_EQ(message({{"a", DType::kU8, {1}}, {"a", DType::kU8, {1}}}),
+            "tensor \"a\" appears twice");
   EXPECT_EQ(message({{"", DType::kU8, {1}}}), "a tensor has an empty name");
-  EXPECT_EQ(message({{"a\nb", DType::kU8, {1}}}), "a tensor's name has a control character (code 10)");
+  EXPECT_EQ(message({{"a\nb", DType::kU8, {1}}}),
+            "a tensor's name has a control character (code 10)");
   EXPECT_EQ(message({{"a", DType::kF64, {uint64_t{1} << 40, uint64_t{1} << 30}}}),
             "tensor \"a\": shape [1099511627776,1073741824] is too large");
-  EXPECT_EQ(message({{"a", DType::kU8, {1}}}, {{"x", "y"}}), "alias \"x\" names \"y\", which is no tensor");
+  EXPECT_EQ(message({{"a", DType::kU8, {1}}}, {{"x", "y"}}),
+            "alias \"x\" names \"y\", which is no tensor");
   EXPECT_EQ(message({{"a", DType::kU8, {1}}}, {{"a", "a"}}), "\"a\" is both a tensor and an alias");
 }
 

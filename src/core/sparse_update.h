@@ -13,9 +13,9 @@ namespace pulse {
 // Elements of a flat array per block: positions inside fit 32 bits, however large the array.
 inline constexpr uint64_t kSparseBlockElements = uint64_t{1} << 20;
 
-// Entries over `elements` FP32 elements. Block b covers elements [b * kSparseBlockElements, ...) and
-// owns entries [starts[b], starts[b + 1]) of positions (relative to the block, strictly ascending)
-// and values. A value: owns its arrays.
+// Entries over `elements` FP32 elements. Block b covers elements [b * kSparseBlockElements, ...)
+// and owns entries [starts[b], starts[b + 1]) of positions (relative to the block, strictly
+// ascending) and values. A value: owns its arrays.
 struct SparseUpdate {
   uint64_t elements = 0;
   std::vector<uint64_t> starts = {0};

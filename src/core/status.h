@@ -44,9 +44,9 @@ Status MakeError(absl::StatusCode code, fmt::format_string<Args...> format, Args
   return Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-#define PULSE_DEFINE_ERROR(Name, kCode)                                     \
-  template <typename... Args>                                               \
-  Status Name(fmt::format_string<Args...> format, Args&&... args) {         \
+#define PULSE_DEFINE_ERROR(Name, kCode)                                             \
+  template <typename... Args>                                                       \
+  Status Name(fmt::format_string<Args...> format, Args&&... args) {                 \
     return MakeError(absl::StatusCode::kCode, format, std::forward<Args>(args)...); \
   }
 PULSE_DEFINE_ERROR(InvalidArgument, kInvalidArgument)
@@ -64,7 +64,8 @@ PULSE_DEFINE_ERROR(Unimplemented, kUnimplemented)
 PULSE_DEFINE_ERROR(Internal, kInternal)
 #undef PULSE_DEFINE_ERROR
 
-// Same code, message prefixed with where it happened: "trainer 3, round 17: <message>". OK stays OK.
+// Same code, message prefixed with where it happened: "trainer 3, round 17: <message>". OK stays
+// OK.
 Status Annotate(const Status& status, std::string_view where);
 
 // The status of the last failed system call; errno decides the code (ENOENT -> kNotFound, EACCES ->
@@ -77,10 +78,10 @@ Status ErrnoStatus(int error_number, std::string_view what);
 #define PULSE_CONCAT(a, b) PULSE_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expression` is not OK.
-#define PULSE_RETURN_IF_ERROR(expression)              \
-  do {                                                 \
-    ::pulse::Status pulse_status_ = (expression);      \
-    if (!pulse_status_.ok()) return pulse_status_;     \
+#define PULSE_RETURN_IF_ERROR(expression)          \
+  do {                                             \
+    ::pulse::Status pulse_status_ = (expression);  \
+    if (!pulse_status_.ok()) return pulse_status_; \
   } while (false)
 
 // PULSE_ASSIGN_OR_RETURN(auto x, F()); returns the error, or assigns the value.

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/sha256.h"
-#include "inference_bridge/in_order.h"
+#include "inference_bridge/in_order_bytes.h"
 #include "sync/byte_sources.h"
 
 namespace pulse {
@@ -26,20 +26,25 @@ class OwnedSource final : public ByteSource {
 // One object on its way in: to memory, or to a file that loses its name as soon as it is mapped.
 class Landing {
  public:
-  Landing(Filesystem& fs, const FetchItem& item, std::string path)
-      : fs_(fs), item_(item), path_(std::move(path)) {}
+  Landing(Filesystem& fs, const FetchItem& item) : fs_(fs), item_(item) {}
   ~Landing() {
     if (file_ != nullptr) fs_.Remove(path_).IgnoreError();
   }
 
-  // in_memory: of item.bytes, which the caller has accounted for.
-  Status Begin(bool in_memory) {
+  // in_memory: of item.bytes, which the caller has accounted for. Else in the first free file of
+  // that name and a number: a file of an earlier attempt may still be there.
+  Status Begin(bool in_memory, const std::string& spool_path) {
     if (in_memory) {
       memory_.reserve(item_.bytes);
       return OkStatus();
     }
-    PULSE_ASSIGN_OR_RETURN(file_, fs_.Create(path_));
-    return OkStatus();
+    for (uint64_t number = 0;; ++number) {
+      path_ = fmt::format("{}{}", spool_path, number);
+      auto file = fs_.Create(path_);
+      if (absl::IsAlreadyExists(file.status())) continue;
+      PULSE_ASSIGN_OR_RETURN(file_, std::move(file));
+      return OkStatus();
+    }
   }
 
   Status Append(ByteView bytes) {
@@ -118,10 +123,10 @@ Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>&
     const FetchItem& item = items[pieces[i].item];
     ours = true;
     if (pieces[i].begin == 0) {
-      landing.emplace(fs, item, fmt::format("{}{}", options.spool_path, pieces[i].item));
+      landing.emplace(fs, item);
       const bool in_memory = item.bytes <= memory_left;
       if (in_memory) memory_left -= item.bytes;
-      PULSE_RETURN_IF_ERROR(landing->Begin(in_memory));
+      PULSE_RETURN_IF_ERROR(landing->Begin(in_memory, options.spool_path));
     }
     PULSE_RETURN_IF_ERROR(landing->Append(bytes));
     done += bytes.size();
@@ -139,7 +144,7 @@ Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>&
     return OkStatus();
   };
 
-  fetched.status = ForEachInOrder(pieces.size(), options.parallel, read, take);
+  fetched.status = ProduceBytesInOrder(pieces.size(), options.parallel, read, take);
   if (!fetched.status.ok()) {
     if (!ours) fetched.failed_key = items[pieces[next].item].key;
     fetched.sources.clear();

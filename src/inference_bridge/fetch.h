@@ -39,7 +39,7 @@ struct Fetched {
 
 // Every object's size and SHA-256 hold before anybody sees a byte of it. kNotFound: an object is
 // gone; kDataLoss: it is not what its hash says; kResourceExhausted: no space for the files; or the
-// store's own errors. Memory: memory_bytes and (parallel + 1) pieces.
+// store's own errors. Memory: memory_bytes and 2 * parallel + 1 pieces.
 Fetched FetchObjects(Store& store, Filesystem& fs, const std::vector<FetchItem>& items,
                      const FetchOptions& options);
 

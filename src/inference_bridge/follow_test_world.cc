@@ -2,40 +2,37 @@
 
 namespace pulse {
 
-TestPublisher::TestPublisher(Store& store, Clock& clock, uint64_t first_nonce,
+TestPublisher::TestPublisher(Store& store, Clock& clock, uint32_t nonces,
                              std::shared_ptr<const SigningKey> key)
-    : clock_(clock),
-      fs_(clock),
-      nonces_(first_nonce),
-      kernels_(*kernels::ChooseKernels("auto")),
-      rng_(1, {}) {
-  schema_ = *ModelSchema::Make({{"bias", DType::kF32, {3}},
-                                {"embed", DType::kBF16, {25, 20}},
-                                {"empty", DType::kBF16, {0, 4}},
-                                {"layer.0", DType::kBF16, {40, 30}},
-                                {"norm", DType::kF32, {30}},
-                                {"step", DType::kI64, {}},
-                                {"table", DType::kU8, {77}}},
-                               {{"head", "embed"}});
-  weights_.resize(schema_.bytes());
-  for (uint8_t& byte : weights_) byte = static_cast<uint8_t>(rng_.U32());
+    : clock_(clock), fs_(clock), nonces_(nonces), kernels_(*kernels::ChooseKernels("auto")) {
+  const ModelSchema schema = testing::SchemaOf({{"bias", DType::kF32, {3}},
+                                                {"embed", DType::kBF16, {25, 20}},
+                                                {"empty", DType::kBF16, {0, 4}},
+                                                {"layer.0", DType::kBF16, {200, 150}},
+                                                {"norm", DType::kF32, {30}},
+                                                {"step", DType::kI64, {}},
+                                                {"table", DType::kU8, {77}}},
+                                               {{"head", "embed"}});
+  model_ = testing::RandomModel(schema, nonces);
   PublisherOptions options;
   options.signing_key = std::move(key);
+  options.anchor_share = 1e9;  // anchors come only when asked for
   publisher_ = *Publisher::Open(options, {store, fs_, clock_, nonces_, kernels_, *log_});
 }
 
 void TestPublisher::Publish(bool anchor, std::map<std::string, std::string> metadata) {
-  const auto bytes = static_cast<uint32_t>(weights_.size());
-  for (uint32_t i = 0; i < bytes / 100; ++i) ++weights_[rng_.Below(bytes)];
+  model_ = testing::Mutated(model_, newest(), 200);
   PublishOptions options;
   options.anchor = anchor;
   options.metadata = std::move(metadata);
-  const ModelView view = SplitContiguous(schema_, weights_);
+  const ModelView view = model_.view();
   const auto published = publisher_->Publish(view, options);
   ASSERT_TRUE(published.ok()) << published.status();
   const uint64_t number = published->ref.id.number;
   digests_[number] = ViewDigest(view);
-  history_[number] = weights_;
+  for (const Bytes& tensor : model_.tensors) {
+    history_[number].insert(history_[number].end(), tensor.begin(), tensor.end());
+  }
   ids_[number] = published->ref.id;
   manifests_[number] = published->manifest;
 }
@@ -71,8 +68,8 @@ uint64_t VersionAt(Filesystem& fs, const std::string& path, const TestPublisher&
   for (const ByteView tensor : (*checkpoint)->view().tensors) {
     bytes.insert(bytes.end(), tensor.begin(), tensor.end());
   }
-  for (uint64_t number = 1; number <= publisher.newest(); ++number) {
-    if (bytes == publisher.bytes(number)) return number;
+  for (const auto& [number, expected] : publisher.history()) {
+    if (bytes == expected) return number;
   }
   ADD_FAILURE() << path << " is no version of the publisher's";
   return 0;
@@ -80,14 +77,16 @@ uint64_t VersionAt(Filesystem& fs, const std::string& path, const TestPublisher&
 
 std::map<std::string, Bytes> Snapshot(Store& store) {
   std::map<std::string, Bytes> objects;
-  for (const ObjectInfo& info : ListAll(store, "", false)->objects) {
+  const auto all = ListAll(store, "", false);
+  for (const ObjectInfo& info : all->objects) {
     objects[info.key] = store.Get(info.key, info.bytes)->bytes;
   }
   return objects;
 }
 
 void Restore(Store& store, const std::map<std::string, Bytes>& objects) {
-  for (const ObjectInfo& info : ListAll(store, "", false)->objects) {
+  const auto all = ListAll(store, "", false);
+  for (const ObjectInfo& info : all->objects) {
     ASSERT_TRUE(store.Delete(info.key).ok());
   }
   for (const auto& [key, bytes] : objects) PutObject(store, key, bytes);

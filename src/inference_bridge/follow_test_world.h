@@ -8,53 +8,41 @@
 #include <string>
 #include <vector>
 
-#include "core/rng.h"
 #include "inference_bridge/follower.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
 #include "sync/publisher.h"
+#include "sync/testing.h"
 
 namespace pulse {
-
-class CountingNonces final : public NonceSource {
- public:
-  explicit CountingNonces(uint64_t start) : next_(start) {}
-  std::string Next() override { return fmt::format("{:032x}", next_++); }
-
- private:
-  uint64_t next_;
-};
 
 // Publishes to `store` versions of a small model of several dtypes, with a scalar, an empty tensor
 // and a tied name; about one element in fifty changes each time, or as many as are asked for.
 class TestPublisher {
  public:
-  // first_nonce: equal ones make equal histories.
-  TestPublisher(Store& store, Clock& clock, uint64_t first_nonce = 1,
+  // nonces: two publishers of one bucket take different ones.
+  TestPublisher(Store& store, Clock& clock, uint32_t nonces = 1,
                 std::shared_ptr<const SigningKey> key = nullptr);
 
   void Publish(bool anchor = false, std::map<std::string, std::string> metadata = {});
   uint64_t newest() const { return digests_.empty() ? 0 : digests_.rbegin()->first; }
   const Digest& digest(uint64_t number) const { return digests_.at(number); }
-  const Bytes& bytes(uint64_t number) const {
-    return history_.at(number);
-  }  // tensors in schema order
+  // All bytes of each version, tensors in schema order.
+  const std::map<uint64_t, Bytes>& history() const { return history_; }
   const VersionId& id(uint64_t number) const { return ids_.at(number); }
   const Manifest& manifest(uint64_t number) const { return manifests_.at(number); }
-  const ModelSchema& schema() const { return schema_; }
+  const ModelSchema& schema() const { return model_.schema; }
   // The key of the only object of a role.
   std::string Key(uint64_t number, PayloadRole role) const;
 
  private:
   Clock& clock_;
   UnsyncedFilesystem fs_;
-  CountingNonces nonces_;
+  testing::CountingNonces nonces_;
   kernels::KernelTable kernels_;
   std::shared_ptr<Logger> log_ = NullLogger();
   std::unique_ptr<Publisher> publisher_;
-  ModelSchema schema_;
-  Bytes weights_;
-  Rng rng_;
+  testing::TestModel model_;
   std::map<uint64_t, Digest> digests_;
   std::map<uint64_t, Bytes> history_;
   std::map<uint64_t, VersionId> ids_;

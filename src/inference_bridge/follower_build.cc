@@ -42,7 +42,7 @@ StatusOr<ChainView> Follower::FetchAndStack(const Plan& plan, Detour& detour,
   FetchOptions fetch;
   fetch.parallel = options_.parallel_fetches;
   const uint64_t working =
-      std::max(static_cast<uint64_t>(fetch.parallel + 1) * fetch.piece_bytes,
+      std::max(static_cast<uint64_t>(2 * fetch.parallel + 1) * fetch.piece_bytes,
                static_cast<uint64_t>(options_.threads) * kRebuildBytesPerThread);
   fetch.memory_bytes = options_.memory_bytes > working ? options_.memory_bytes - working : 0;
   fetch.spool_path = output_->spool_path();

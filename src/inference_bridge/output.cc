@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/deadline.h"
@@ -10,6 +11,8 @@ namespace pulse {
 namespace {
 
 constexpr char kModelFile[] = "model.safetensors";
+// Behind the path: of the symlink that is about to replace the present one.
+constexpr char kNewLink[] = ".link-new";
 
 std::string HolderOfThisProcess() {
   std::array<char, 256> host = {};
@@ -113,7 +116,7 @@ StatusOr<std::string> Output::Stage(const VersionId& id) {
 Status Output::Link(const VersionId& id) {
   if (layout() == OutputLayout::kFile) return OkStatus();
   const auto before = fs_.ReadSymlink(options_.path);
-  const std::string link = options_.path + ".link-new";
+  const std::string link = options_.path + kNewLink;
   // Relative, so that the whole can be moved.
   const std::string target = fmt::format("{}.versions/{}", name_, id.Folder());
   if (const Status status = fs_.Remove(link); !status.ok() && !absl::IsNotFound(status))
@@ -136,23 +139,29 @@ Status Output::Remove() {
 // Nobody else writes here: we have the lock.
 Status Output::RemoveLeftovers() {
   if (lock_ == nullptr) return OkStatus();
-  for (const char* kind : {".tmp-", ".state.tmp-", ".spool-", ".link-"}) {
-    PULSE_RETURN_IF_ERROR(RemoveBeginningWith(folder_, name_ + kind));
-  }
+  PULSE_RETURN_IF_ERROR(RemoveBeginningWith(
+      folder_, {name_ + ".tmp-", name_ + ".state.tmp-", name_ + ".spool-", name_ + kNewLink}));
   if (layout() == OutputLayout::kFile) return OkStatus();
   const auto target = fs_.ReadSymlink(options_.path);
   const std::string current = target.ok() ? target->substr(target->rfind('/') + 1) : "";
+  // The link that we see may not be durable yet: what the one before it leads to goes only after.
+  PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, folder_));
   RemoveVersionsExcept(current, "");
   if (current.empty()) return OkStatus();
-  return RemoveBeginningWith(versions_ + "/" + current, std::string(kModelFile) + ".tmp-");
+  return RemoveBeginningWith(versions_ + "/" + current, {std::string(kModelFile) + ".tmp-"});
 }
 
-Status Output::RemoveBeginningWith(const std::string& folder, const std::string& beginning) {
+Status Output::RemoveBeginningWith(const std::string& folder,
+                                   const std::vector<std::string>& beginnings) {
   const auto entries = fs_.List(folder);
   if (absl::IsNotFound(entries.status())) return OkStatus();
   PULSE_RETURN_IF_ERROR(entries.status());
   for (const DirectoryEntry& entry : *entries) {
-    if (!entry.name.starts_with(beginning)) continue;
+    if (std::ranges::none_of(beginnings, [&](const std::string& beginning) {
+          return entry.name.starts_with(beginning);
+        })) {
+      continue;
+    }
     log_.info("removing {}/{}, left by a follower that was killed", folder, entry.name);
     const Status status = fs_.Remove(folder + "/" + entry.name);
     if (!status.ok() && !absl::IsNotFound(status)) return status;

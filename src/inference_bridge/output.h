@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/log.h"
 #include "core/status.h"
@@ -64,7 +65,7 @@ class Output {
   Status TakeLock(const Clock& clock);
   Status CheckPlace();
   Status RemoveLeftovers();
-  Status RemoveBeginningWith(const std::string& folder, const std::string& beginning);
+  Status RemoveBeginningWith(const std::string& folder, const std::vector<std::string>& beginnings);
   void RemoveVersionsExcept(const std::string& one, const std::string& other);
 
   OutputOptions options_;

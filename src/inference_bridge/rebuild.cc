@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "inference_bridge/in_order.h"
+#include "inference_bridge/in_order_bytes.h"
 
 namespace pulse {
 
@@ -23,7 +23,7 @@ Status AppendView(const ViewSource& view, int threads, CheckpointWriter& writer,
     done += bytes.size();
     return on_bytes ? on_bytes(done) : OkStatus();
   };
-  return ForEachInOrder(cells.size(), threads, make, take);
+  return ProduceBytesInOrder(cells.size(), threads, make, take);
 }
 
 }  // namespace pulse

@@ -10,7 +10,8 @@
 
 namespace pulse {
 
-// What one thread of AppendView needs at most, beside the slack of one more cell.
+// What one thread of AppendView needs at most: the cell that it makes, one that waits, and what a
+// codec needs meanwhile.
 inline constexpr uint64_t kRebuildBytesPerThread = 4 * kCellBytes;
 
 // Appends all tensors of `view` (whose schema is the writer's) to the writer: cells are made on

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "kernels/arithmetic/arithmetic.h"
@@ -15,9 +17,11 @@ namespace {
 constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
 constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
 
-// key -> value of the lines of one rank's text; a line without '=' is a key without value.
-std::map<std::string, std::string> Parse(std::string_view text) {
-  std::map<std::string, std::string> fields;
+using Fields = std::map<std::string, std::string>;
+
+// The lines of one rank's text; a line without '=' is a key without value.
+Fields Parse(std::string_view text) {
+  Fields fields;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -29,13 +33,18 @@ std::map<std::string, std::string> Parse(std::string_view text) {
   return fields;
 }
 
-// "8 on rank 0, 1 and 4 on rank 2", in order of the first rank of each.
-std::string DescribeValues(std::string_view key,
-                           const std::vector<std::map<std::string, std::string>>& ranks) {
-  std::vector<std::pair<std::string, std::vector<size_t>>> groups;
+// Nothing if the field is missing.
+std::optional<std::string> ValueOf(const Fields& fields, const std::string& key) {
+  const auto at = fields.find(key);
+  if (at == fields.end()) return std::nullopt;
+  return at->second;
+}
+
+// "h is 8 on rank 0, 1 and 4 on rank 2", in order of the first rank of each.
+std::string DescribeValues(const std::string& key, const std::vector<Fields>& ranks) {
+  std::vector<std::pair<std::optional<std::string>, std::vector<size_t>>> groups;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const auto at = ranks[r].find(std::string(key));
-    const std::string value = at == ranks[r].end() ? "missing" : at->second.substr(0, kValueChars);
+    const auto value = ValueOf(ranks[r], key);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& known) { return known.first == value; });
     if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
@@ -43,9 +52,10 @@ std::string DescribeValues(std::string_view key,
   }
   std::vector<std::string> parts;
   for (const auto& [value, members] : groups) {
-    parts.push_back(fmt::format("{} on rank {}", value, fmt::join(members, ", ")));
+    parts.push_back(fmt::format("{} on rank {}", value.value_or("missing").substr(0, kValueChars),
+                                fmt::join(members, ", ")));
   }
-  return fmt::format("{} is {}", key, fmt::join(parts, " and "));
+  return fmt::format("{} is {}", key.substr(0, kValueChars), fmt::join(parts, " and "));
 }
 
 }  // namespace
@@ -85,7 +95,7 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
 }
 
 Status ExplainDifference(std::span<const std::string_view> texts) {
-  std::vector<std::map<std::string, std::string>> ranks;
+  std::vector<Fields> ranks;
   std::set<std::string> keys;
   for (const std::string_view text : texts) {
     ranks.push_back(Parse(text));
@@ -93,14 +103,10 @@ Status ExplainDifference(std::span<const std::string_view> texts) {
   }
   std::vector<std::string> differences;
   for (const std::string& key : keys) {
-    const auto differs = [&](const auto& fields) {
-      const auto here = fields.find(key), first = ranks.front().find(key);
-      const bool present = here != fields.end();
-      return present != (first != ranks.front().end()) ||
-             (present && here->second != first->second);
-    };
+    const auto first = ValueOf(ranks.front(), key);
+    const auto differs = [&](const Fields& fields) { return ValueOf(fields, key) != first; };
     if (std::any_of(ranks.begin(), ranks.end(), differs)) {
-      differences.push_back(DescribeValues(key.substr(0, kValueChars), ranks));
+      differences.push_back(DescribeValues(key, ranks));
     }
   }
   if (differences.empty()) return OkStatus();

@@ -49,6 +49,13 @@ Fault Fault::KillAfter(uint64_t operation) {
   return Make(operation, When::kAfter, Action::kKill);
 }
 
+Fault Fault::Always(std::string name, Status status) {
+  Fault fault;
+  fault.name = std::move(name);
+  fault.status = std::move(status);
+  return fault;
+}
+
 Status FaultInjector::Begin(std::string_view name, std::string_view subject, uint64_t& operation) {
   const std::lock_guard lock(mutex_);
   if (dead_) return Unavailable("{} {}: the process was killed", name, subject);
@@ -57,9 +64,10 @@ Status FaultInjector::Begin(std::string_view name, std::string_view subject, uin
   return OkStatus();
 }
 
-Status FaultInjector::Apply(uint64_t operation, Fault::When when) {
+Status FaultInjector::Apply(uint64_t operation, std::string_view name, Fault::When when) {
   for (const Fault& fault : faults_) {
-    if (fault.operation != operation || fault.when != when) continue;
+    const bool here = fault.name.empty() ? fault.operation == operation : fault.name == name;
+    if (!here || fault.when != when) continue;
     switch (fault.action) {
       case Fault::Action::kFail:
         NoteResult(operation, fault.status);
@@ -116,8 +124,10 @@ std::string FaultInjector::Log() const {
 std::string FaultInjector::Plan() const {
   std::string text;
   for (const Fault& fault : faults_) {
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", NameOf(fault.action),
-                        fault.when == Fault::When::kBefore ? "before" : "after", fault.operation);
+    text +=
+        fmt::format("{}{} {} {}", text.empty() ? "" : ", ", NameOf(fault.action),
+                    fault.when == Fault::When::kBefore ? "before" : "after",
+                    fault.name.empty() ? std::to_string(fault.operation) : "every " + fault.name);
   }
   return text;
 }

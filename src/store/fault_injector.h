@@ -33,6 +33,7 @@ struct Fault {
   };
 
   uint64_t operation = 0;  // counted from 0
+  std::string name;        // if not empty: all operations of this name, whatever their number
   When when = When::kBefore;
   Action action = Action::kFail;
   Status status = Unavailable("injected fault");
@@ -43,6 +44,7 @@ struct Fault {
   static Fault LoseAnswer(uint64_t operation);  // it happened, but kUnavailable is returned
   static Fault KillBefore(uint64_t operation);
   static Fault KillAfter(uint64_t operation);
+  static Fault Always(std::string name, Status status);  // a thing that does not work here
 };
 
 // One injector may serve several decorators, which then share the count. Thread-safe; the numbers
@@ -60,9 +62,9 @@ class FaultInjector {
   auto Run(std::string_view name, std::string_view subject, Call call) -> decltype(call()) {
     uint64_t operation = 0;
     PULSE_RETURN_IF_ERROR(Begin(name, subject, operation));
-    PULSE_RETURN_IF_ERROR(Apply(operation, Fault::When::kBefore));
+    PULSE_RETURN_IF_ERROR(Apply(operation, name, Fault::When::kBefore));
     auto result = call();
-    PULSE_RETURN_IF_ERROR(Apply(operation, Fault::When::kAfter));
+    PULSE_RETURN_IF_ERROR(Apply(operation, name, Fault::When::kAfter));
     NoteResult(operation, StatusOf(result));
     return result;
   }
@@ -84,7 +86,7 @@ class FaultInjector {
     return result.status();
   }
   Status Begin(std::string_view name, std::string_view subject, uint64_t& operation);
-  Status Apply(uint64_t operation, Fault::When when);
+  Status Apply(uint64_t operation, std::string_view name, Fault::When when);
   Status Die(uint64_t operation, const Fault& fault);
   void NoteResult(uint64_t operation, const Status& status);
 

@@ -7,11 +7,6 @@
 namespace pulse {
 namespace {
 
-// One file in a million with fine times looks like this too; it is merely read needlessly.
-bool HasCoarseTime(const DirectoryEntry& entry) {
-  return entry.modified_unix_ns % 1'000'000 == 0;
-}
-
 StatusOr<std::string> EtagOf(const ReadableFile& file) {
   if (file.size() <= kHashedBytes) {
     Bytes bytes(file.size());
@@ -27,6 +22,10 @@ StatusOr<std::string> EtagOf(const ReadableFile& file) {
 }
 
 }  // namespace
+
+bool HasCoarseTime(const DirectoryEntry& entry) {
+  return entry.modified_unix_ns % 1'000'000 == 0;
+}
 
 Status RefuseSymlinks(Filesystem& fs, const std::string& root, std::string_view key) {
   for (size_t end = 0; end < key.size();) {

@@ -23,6 +23,10 @@ inline constexpr uint64_t kHashedBytes = uint64_t{64} << 10;
 // do worse.)
 Status RefuseSymlinks(Filesystem& fs, const std::string& root, std::string_view key);
 
+// Whether the file system seems to keep its times in milliseconds or worse. One file in a million
+// looks like this by chance; its etag then merely costs a read.
+bool HasCoarseTime(const DirectoryEntry& entry);
+
 // Size, time and etag of an open file. Equal etags mean equal contents:
 //   up to kHashedBytes   XXH3-128 of the contents: holds whatever the file system does with its
 //   times

@@ -5,27 +5,33 @@
 namespace pulse {
 namespace {
 
-// Removes the names it was told of.
-class Cleanup {
- public:
-  explicit Cleanup(Filesystem& fs) : fs_(fs) {}
-  Cleanup(const Cleanup&) = delete;
-  Cleanup& operator=(const Cleanup&) = delete;
-  ~Cleanup() {
-    for (const std::string& path : paths_) fs_.Remove(path).IgnoreError();
-  }
-  void Add(std::string path) { paths_.push_back(std::move(path)); }
-
- private:
-  Filesystem& fs_;
-  std::vector<std::string> paths_;
-};
-
 // Whether the call worked; an error only if it failed otherwise than for being unsupported.
 StatusOr<bool> Works(const Status& status) {
   if (absl::IsUnimplemented(status)) return false;
   PULSE_RETURN_IF_ERROR(status);
   return true;
+}
+
+// Writes to `file`, called `name`, and makes name + "-link" and name + "-lock".
+StatusOr<FileGuarantees> Probe(const std::string& folder, const std::string& name, Filesystem& fs,
+                               const Clock& clock, WritableFile& file) {
+  FileGuarantees can;
+  PULSE_RETURN_IF_ERROR(file.Sync());
+  PULSE_RETURN_IF_ERROR(file.Close());
+  PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, fs.Stat(name));
+  can.fine_times = !HasCoarseTime(entry);
+  PULSE_ASSIGN_OR_RETURN(can.folder_sync, Works(fs.SyncDirectory(folder)));
+  const Status linked = fs.Link(name, name + "-link");
+  if (!absl::IsAlreadyExists(linked)) {  // a probe that was killed may have left one
+    PULSE_ASSIGN_OR_RETURN(can.links, Works(linked));
+  }
+  // A link that replaces what is there would be of no use.
+  if (!absl::IsUnimplemented(linked)) {
+    can.links = absl::IsAlreadyExists(fs.Link(name, name + "-link"));
+  }
+  const auto lock = fs.Lock(name + "-lock", Deadline::After(clock, 0));
+  PULSE_ASSIGN_OR_RETURN(can.locks, Works(lock.status()));
+  return can;
 }
 
 class StaleFinder {
@@ -82,27 +88,17 @@ class StaleFinder {
 
 StatusOr<FileGuarantees> ProbeFileGuarantees(const std::string& folder, Filesystem& fs,
                                              const Clock& clock) {
-  const std::string first =
-      fmt::format("{}/{}probe-{:x}", folder, kTemporaryPrefix, clock.UnixNs());
-  const std::string second = first + "-link", locked = first + "-lock";
-  FileGuarantees can;
-  Cleanup cleanup(fs);
-  PULSE_ASSIGN_OR_RETURN(auto file, fs.Create(first));
-  cleanup.Add(first);
-  PULSE_RETURN_IF_ERROR(file->Sync());
-  PULSE_RETURN_IF_ERROR(file->Close());
-  PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, fs.Stat(first));
-  can.fine_times = entry.modified_unix_ns % 1'000'000 != 0;
-  PULSE_ASSIGN_OR_RETURN(can.folder_sync, Works(fs.SyncDirectory(folder)));
-  PULSE_ASSIGN_OR_RETURN(can.links, Works(fs.Link(first, second)));
-  if (can.links) {
-    cleanup.Add(second);
-    can.links = absl::IsAlreadyExists(fs.Link(first, second));  // else it replaces, and is no use
+  for (int attempt = 0;; ++attempt) {
+    const std::string name =
+        fmt::format("{}/{}probe-{:x}-{}", folder, kTemporaryPrefix, clock.UnixNs(), attempt);
+    const auto file = fs.Create(name);
+    if (absl::IsAlreadyExists(file.status()))
+      continue;  // another's, or left by one that was killed
+    PULSE_RETURN_IF_ERROR(file.status());
+    auto can = Probe(folder, name, fs, clock, **file);
+    for (const char* suffix : {"-link", "-lock", ""}) fs.Remove(name + suffix).IgnoreError();
+    return can;
   }
-  const auto lock = fs.Lock(locked, Deadline::After(clock, 0));
-  PULSE_ASSIGN_OR_RETURN(can.locks, Works(lock.status()));
-  cleanup.Add(locked);
-  return can;
 }
 
 StatusOr<uint64_t> RemoveStaleTemporaries(const std::string& root, int64_t min_age_ns,

@@ -1,24 +1,12 @@
 #include "store/file_store.h"
 
-#include <algorithm>
-#include <atomic>
-#include <map>
-#include <mutex>
-
+#include "store/durable_folders.h"
 #include "store/file_listing.h"
 #include "store/file_object.h"
+#include "store/temporary_file.h"
 
 namespace pulse {
 namespace {
-
-// Pieces in which a source is read and written: large enough that calls cost nothing, small enough
-// for many puts at once.
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-// A put whose folder keeps vanishing (others deleting its last object) tries this often to be
-// first.
-constexpr int kFolderAttempts = 100;
-// A bound for a list that would grow with every version; forgetting costs a few fsyncs.
-constexpr size_t kMaxKnownFolders = 1000;
 
 // After this point the put may be visible, whatever failed.
 Status OutcomeUnknown(const Status& status) {
@@ -32,31 +20,15 @@ bool SurelyNothingDone(const Status& status) {
          absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
 }
 
-// A file that goes away unless it was given its place.
-class Temporary {
- public:
-  Temporary(Filesystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  ~Temporary() { Remove(); }
-  const std::string& path() const { return path_; }
-  void Moved() { moved_ = true; }
-  // Of the name: a link to the file stays. RemoveStaleTemporaries gets what can't be removed.
-  void Remove() {
-    if (!moved_) fs_.Remove(path_).IgnoreError();
-    moved_ = true;
-  }
-
- private:
-  Filesystem& fs_;
-  std::string path_;
-  bool moved_ = false;
-};
-
 class FileStore final : public Store {
  public:
   FileStore(const FileStoreOptions& options, Filesystem& fs, const Clock& clock)
-      : options_(options), fs_(fs), clock_(clock), uri_("file://" + options.root) {}
+      : options_(options),
+        fs_(fs),
+        clock_(clock),
+        uri_("file://" + options.root),
+        temporaries_(fs, clock),
+        folders_(fs, options.root) {}
 
   const std::string& uri() const override { return uri_; }
 
@@ -71,39 +43,13 @@ class FileStore final : public Store {
     return DescribeFile(key, *file);
   }
 
-  StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override {
-    PULSE_ASSIGN_OR_RETURN(const auto file, Open(key));
-    if (file->size() > max_bytes) {
-      return ResourceExhausted("{}: object \"{}\" has {} bytes, above the bound of {}", uri_, key,
-                               file->size(), max_bytes);
-    }
-    Object object;
-    object.bytes.resize(file->size());
-    PULSE_RETURN_IF_ERROR(file->ReadAt(0, object.bytes));
-    PULSE_ASSIGN_OR_RETURN(object.info, DescribeFile(key, *file));
-    return object;
-  }
-
-  Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override {
-    PULSE_ASSIGN_OR_RETURN(const auto file, Open(key));
-    if (offset > file->size() || out.size() > file->size() - offset) {
-      return DataLoss("{}: object \"{}\" has {} bytes: can't read {} at {}", uri_, key,
-                      file->size(), out.size(), offset);
-    }
-    return file->ReadAt(offset, out);
-  }
-
+  StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override;
+  Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override;
   StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
                            const PutCondition& condition) override;
-  Status Delete(std::string_view key) override;
-
   StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
-                          bool delimited) override {
-    if (limit == 0) return InvalidArgument("{}: list with a limit of 0: it must be positive", uri_);
-    PageBuilder page(prefix, after, limit, delimited);
-    PULSE_RETURN_IF_ERROR(ListFiles(fs_, options_.root, page));
-    return page.Take();
-  }
+                          bool delimited) override;
+  Status Delete(std::string_view key) override;
 
  private:
   std::string PathOf(std::string_view key) const {
@@ -115,27 +61,20 @@ class FileStore final : public Store {
   }
 
   StatusOr<std::unique_ptr<ReadableFile>> Open(std::string_view key);
-  StatusOr<std::string> WriteTemporary(const std::string& folder, const ByteSource& source);
-  StatusOr<std::unique_ptr<WritableFile>> CreateTemporary(const std::string& folder,
-                                                          std::string& path);
   // Null where the file system has no locks.
   StatusOr<std::unique_ptr<FileLock>> LockFolder(const std::string& folder);
-  Status Commit(std::string_view key, const PutCondition& condition, Temporary& temporary,
-                bool locked);
-  Status CommitIfAbsent(std::string_view key, Temporary& temporary, bool locked);
+  Status Commit(std::string_view key, const PutCondition& condition, TemporaryFile& temporary);
   Status CheckMatch(std::string_view key, const std::string& etag, bool locked);
-  Status Rename(std::string_view key, Temporary& temporary);
-  Status SyncFoldersOf(std::string_view key);
-  void RemoveEmptyFolders(std::string& folder);
+  Status Link(std::string_view key, TemporaryFile& temporary, bool locked);
+  Status Rename(std::string_view key, TemporaryFile& temporary);
+  Status RemoveLocked(const std::string& path, const std::string& folder);
 
   const FileStoreOptions options_;
   Filesystem& fs_;
   const Clock& clock_;
   const std::string uri_;
-  std::atomic<uint64_t> temporaries_ = 0;
-  std::mutex mutex_;
-  // Folders whose names are durable up to the root, with their file ids. Guarded by mutex_.
-  std::map<std::string, uint64_t> durable_folders_;
+  TemporaryFiles temporaries_;
+  DurableFolders folders_;
 };
 
 StatusOr<std::unique_ptr<ReadableFile>> FileStore::Open(std::string_view key) {
@@ -149,58 +88,34 @@ StatusOr<std::unique_ptr<ReadableFile>> FileStore::Open(std::string_view key) {
   return file;
 }
 
-StatusOr<std::unique_ptr<WritableFile>> FileStore::CreateTemporary(const std::string& folder,
-                                                                   std::string& path) {
-  for (int attempt = 1;; ++attempt) {
-    PULSE_RETURN_IF_ERROR(fs_.CreateDirectories(folder));
-    do {  // another process may have thought of the same name
-      path = fmt::format("{}/{}{:x}-{}", folder, kTemporaryPrefix, clock_.UnixNs(), temporaries_++);
-      auto file = fs_.Create(path);
-      if (absl::IsAlreadyExists(file.status())) continue;
-      // The folder may have been removed since, being empty.
-      if (absl::IsNotFound(file.status()) && attempt < kFolderAttempts) break;
-      return file;
-    } while (true);
+StatusOr<Object> FileStore::Get(std::string_view key, uint64_t max_bytes) {
+  PULSE_ASSIGN_OR_RETURN(const auto file, Open(key));
+  if (file->size() > max_bytes) {
+    return ResourceExhausted("{}: object \"{}\" has {} bytes, above the bound of {}", uri_, key,
+                             file->size(), max_bytes);
   }
+  Object object;
+  object.bytes.resize(file->size());
+  PULSE_RETURN_IF_ERROR(file->ReadAt(0, object.bytes));
+  PULSE_ASSIGN_OR_RETURN(object.info, DescribeFile(key, *file));
+  return object;
 }
 
-StatusOr<std::string> FileStore::WriteTemporary(const std::string& folder,
-                                                const ByteSource& source) {
-  std::string path;
-  PULSE_ASSIGN_OR_RETURN(const auto file, CreateTemporary(folder, path));
-  const auto write = [&]() -> Status {
-    Bytes piece(std::min(source.size(), kPieceBytes));
-    for (uint64_t at = 0; at < source.size(); at += piece.size()) {
-      piece.resize(std::min<uint64_t>(piece.size(), source.size() - at));
-      PULSE_RETURN_IF_ERROR(source.Read(at, piece));
-      PULSE_RETURN_IF_ERROR(file->Append(piece));
-    }
-    PULSE_RETURN_IF_ERROR(file->Sync());
-    return file->Close();
-  };
-  if (const Status status = write(); !status.ok()) {
-    fs_.Remove(path).IgnoreError();
-    return status;
+Status FileStore::ReadAt(std::string_view key, uint64_t offset, ByteSpan out) {
+  PULSE_ASSIGN_OR_RETURN(const auto file, Open(key));
+  if (offset > file->size() || out.size() > file->size() - offset) {
+    return DataLoss("{}: object \"{}\" has {} bytes: can't read {} at {}", uri_, key, file->size(),
+                    out.size(), offset);
   }
-  return path;
+  return file->ReadAt(offset, out);
 }
 
-StatusOr<ObjectInfo> FileStore::Put(std::string_view key, const ByteSource& source,
-                                    const PutCondition& condition) {
-  PULSE_RETURN_IF_ERROR(CheckKey(key));
-  PULSE_RETURN_IF_ERROR(RefuseSymlinks(fs_, options_.root, key));
-  const std::string folder = FolderOf(key);
-  auto path = WriteTemporary(folder, source);
-  PULSE_RETURN_IF_ERROR(Annotate(path.status(), fmt::format("{}: put \"{}\"", uri_, key)));
-  Temporary temporary(fs_, *std::move(path));
-  PULSE_ASSIGN_OR_RETURN(const auto file, fs_.Open(temporary.path()));
-  PULSE_ASSIGN_OR_RETURN(ObjectInfo info, DescribeFile(key, *file));
-
-  PULSE_ASSIGN_OR_RETURN(const auto lock, LockFolder(folder));
-  PULSE_RETURN_IF_ERROR(Commit(key, condition, temporary, lock != nullptr));
-  // Under the lock, so that what the next writer builds on is durable.
-  if (const Status status = SyncFoldersOf(key); !status.ok()) return OutcomeUnknown(status);
-  return info;
+StatusOr<ListPage> FileStore::List(std::string_view prefix, std::string_view after, size_t limit,
+                                   bool delimited) {
+  if (limit == 0) return InvalidArgument("{}: list with a limit of 0: it must be positive", uri_);
+  PageBuilder page(prefix, after, limit, delimited);
+  PULSE_RETURN_IF_ERROR(ListFiles(fs_, options_.root, page));
+  return page.Take();
 }
 
 StatusOr<std::unique_ptr<FileLock>> FileStore::LockFolder(const std::string& folder) {
@@ -210,15 +125,33 @@ StatusOr<std::unique_ptr<FileLock>> FileStore::LockFolder(const std::string& fol
   return lock;
 }
 
-Status FileStore::Commit(std::string_view key, const PutCondition& condition, Temporary& temporary,
-                         bool locked) {
-  if (condition.kind == PutCondition::Kind::kIfAbsent) {
-    return CommitIfAbsent(key, temporary, locked);
-  }
+StatusOr<ObjectInfo> FileStore::Put(std::string_view key, const ByteSource& source,
+                                    const PutCondition& condition) {
+  PULSE_RETURN_IF_ERROR(CheckKey(key));
+  PULSE_RETURN_IF_ERROR(RefuseSymlinks(fs_, options_.root, key));
+  auto temporary = temporaries_.Write(FolderOf(key), key, source);
+  PULSE_RETURN_IF_ERROR(Annotate(temporary.status(), fmt::format("{}: put \"{}\"", uri_, key)));
+  const Status committed = Commit(key, condition, *temporary);
+  temporaries_.Discard(*temporary);
+  PULSE_RETURN_IF_ERROR(committed);
+  return std::move(temporary->info);
+}
+
+// Gives the file its name if the condition holds, and makes that durable, all under the lock: so
+// that what the next writer builds on is durable.
+Status FileStore::Commit(std::string_view key, const PutCondition& condition,
+                         TemporaryFile& temporary) {
+  const std::string folder = FolderOf(key);
+  PULSE_ASSIGN_OR_RETURN(const auto lock, LockFolder(folder));
+  const bool locked = lock != nullptr;
   if (condition.kind == PutCondition::Kind::kIfMatch) {
     PULSE_RETURN_IF_ERROR(CheckMatch(key, condition.etag, locked));
   }
-  return Rename(key, temporary);
+  PULSE_RETURN_IF_ERROR(condition.kind == PutCondition::Kind::kIfAbsent
+                            ? Link(key, temporary, locked)
+                            : Rename(key, temporary));
+  const Status synced = folders_.Sync(folder);
+  return synced.ok() ? synced : OutcomeUnknown(synced);
 }
 
 Status FileStore::CheckMatch(std::string_view key, const std::string& etag, bool locked) {
@@ -235,73 +168,47 @@ Status FileStore::CheckMatch(std::string_view key, const std::string& etag, bool
   return Aborted("{}: put \"{}\" if its etag is {}: it is now {}", uri_, key, etag, now->etag);
 }
 
-Status FileStore::CommitIfAbsent(std::string_view key, Temporary& temporary, bool locked) {
+Status FileStore::Link(std::string_view key, TemporaryFile& temporary, bool locked) {
   const std::string path = PathOf(key);
-  const Status linked = fs_.Link(temporary.path(), path);
-  if (linked.ok()) {
-    temporary.Remove();
+  const Status linked = fs_.Link(temporary.path, path);
+  const auto there =
+      linked.ok() ? StatusOr<DirectoryEntry>(Cancelled("not asked")) : fs_.Stat(path);
+  // A server that is asked twice, because its answer got lost, finds the link that it made.
+  if (linked.ok() || (there.ok() && there->file_id == temporary.file_id)) {
+    temporaries_.Discard(temporary);
     return OkStatus();
   }
-  if (!absl::IsAlreadyExists(linked) && !absl::IsUnimplemented(linked)) {
-    return SurelyNothingDone(linked) ? linked : OutcomeUnknown(linked);
+  if (there.ok() && there->kind == DirectoryEntry::Kind::kDirectory) {
+    return InvalidArgument("{}: put \"{}\": a folder has this name", uri_, key);
   }
-  const auto there = fs_.Stat(path);
-  if (there.ok()) {
-    if (there->kind == DirectoryEntry::Kind::kDirectory) {
-      return InvalidArgument("{}: put \"{}\": a folder has this name", uri_, key);
-    }
-    // A network file system that asks twice may find the link that it made.
-    const auto ours = fs_.Stat(temporary.path());
-    if (ours.ok() && ours->file_id == there->file_id) return OkStatus();
-    return Aborted("{}: put \"{}\" if absent: it exists", uri_, key);
+  if (there.ok()) return Aborted("{}: put \"{}\" if absent: it exists", uri_, key);
+  if (absl::IsUnimplemented(linked) && absl::IsNotFound(there.status())) {
+    if (locked) return Rename(key, temporary);
+    return Unimplemented(
+        "{}: its file system has neither links nor locks, so a put can't depend on the absence of "
+        "an "
+        "object",
+        uri_);
   }
-  if (!absl::IsNotFound(there.status())) return there.status();
   if (absl::IsAlreadyExists(linked)) {
     return Aborted("{}: put \"{}\" if absent: it existed until just now", uri_, key);
   }
-  if (!locked) {
-    return Unimplemented(
-        "{}: its file system has neither links nor locks, so a put can't depend on "
-        "there being no object",
-        uri_);
-  }
-  return Rename(key, temporary);
+  return SurelyNothingDone(linked) ? linked : OutcomeUnknown(linked);
 }
 
-Status FileStore::Rename(std::string_view key, Temporary& temporary) {
-  const Status status = fs_.Rename(temporary.path(), PathOf(key));
-  if (status.ok()) {
-    temporary.Moved();
+Status FileStore::Rename(std::string_view key, TemporaryFile& temporary) {
+  const std::string path = PathOf(key);
+  const Status renamed = fs_.Rename(temporary.path, path);
+  const auto there =
+      renamed.ok() ? StatusOr<DirectoryEntry>(Cancelled("not asked")) : fs_.Stat(path);
+  if (renamed.ok() || (there.ok() && there->file_id == temporary.file_id)) {
+    temporary.gone = true;
     return OkStatus();
   }
-  if (absl::IsInvalidArgument(status)) {
+  if (absl::IsInvalidArgument(renamed)) {
     return InvalidArgument("{}: put \"{}\": a folder has this name", uri_, key);
   }
-  return SurelyNothingDone(status) ? status : OutcomeUnknown(status);
-}
-
-// From the object's folder up to the root, and not only those that this put made: another process
-// may have made one and not yet synced it. Each costs milliseconds even when there is nothing to
-// write, so where this store has done it before, for the same folder, only the innermost is synced.
-Status FileStore::SyncFoldersOf(std::string_view key) {
-  const std::string innermost = FolderOf(key);
-  PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, innermost));
-  if (innermost == options_.root) return OkStatus();
-  PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, fs_.Stat(innermost));
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = durable_folders_.find(innermost);
-    if (known != durable_folders_.end() && known->second == entry.file_id) return OkStatus();
-  }
-  std::string folder = innermost;
-  do {
-    folder.resize(folder.rfind('/'));
-    PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs_, folder));
-  } while (folder != options_.root);
-  const std::lock_guard lock(mutex_);
-  if (durable_folders_.size() == kMaxKnownFolders) durable_folders_.clear();
-  durable_folders_[innermost] = entry.file_id;
-  return OkStatus();
+  return SurelyNothingDone(renamed) ? renamed : OutcomeUnknown(renamed);
 }
 
 Status FileStore::Delete(std::string_view key) {
@@ -309,11 +216,19 @@ Status FileStore::Delete(std::string_view key) {
   PULSE_RETURN_IF_ERROR(RefuseSymlinks(fs_, options_.root, key));
   const std::string path = PathOf(key);
   const auto entry = fs_.Stat(path);
-  if (absl::IsNotFound(entry.status())) return OkStatus();
-  PULSE_RETURN_IF_ERROR(entry.status());
-  if (entry->kind == DirectoryEntry::Kind::kDirectory) return OkStatus();
+  if (entry.ok()) {
+    if (entry->kind == DirectoryEntry::Kind::kDirectory) return OkStatus();
+    PULSE_RETURN_IF_ERROR(RemoveLocked(path, FolderOf(key)));
+  } else if (!absl::IsNotFound(entry.status())) {
+    return entry.status();
+  }
+  // Also where it was gone already: whoever removed it may not have got so far.
+  return folders_.SyncNearest(FolderOf(key));
+}
 
-  std::string folder = FolderOf(key);
+// Removes the object, the lock (whoever needs one makes it anew), and folders that this leaves
+// empty.
+Status FileStore::RemoveLocked(const std::string& path, const std::string& folder) {
   auto lock = LockFolder(folder);
   if (absl::IsNotFound(lock.status())) return OkStatus();  // the whole folder is gone
   PULSE_RETURN_IF_ERROR(lock.status());
@@ -321,21 +236,10 @@ Status FileStore::Delete(std::string_view key) {
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   if (*lock != nullptr) fs_.Remove(fmt::format("{}/{}", folder, kLockName)).IgnoreError();
   lock->reset();
-  RemoveEmptyFolders(folder);
-  const Status synced = SyncDirectoryWherePossible(fs_, folder);
-  return absl::IsNotFound(synced) ? OkStatus() : synced;
-}
-
-// Removes `folder` and those around it that are empty, and sets it to the first that stays. A
-// folder that holds anything can't be removed, so there is nothing to check.
-void FileStore::RemoveEmptyFolders(std::string& folder) {
-  while (folder != options_.root && fs_.Remove(folder).ok()) {
-    {
-      const std::lock_guard lock(mutex_);
-      durable_folders_.erase(folder);
-    }
-    folder.resize(folder.rfind('/'));
-  }
+  // A folder that holds anything can't be removed, so there is nothing to check.
+  std::string empty = folder;
+  while (empty != options_.root && fs_.Remove(empty).ok()) empty.resize(empty.rfind('/'));
+  return OkStatus();
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
-
 namespace pulse {
 namespace {
 
@@ -11,11 +9,10 @@ namespace {
 // crashed and had our pid (in a container that is the rule), so taken ones are passed over.
 StatusOr<std::unique_ptr<WritableFile>> CreateBeside(Filesystem& fs, const std::string& path,
                                                      std::string& temporary) {
-  static std::atomic<uint64_t> counter = 0;
-  while (true) {
-    temporary = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
+  for (uint64_t counter = 0;; ++counter) {
+    temporary = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter);
     auto file = fs.Create(temporary);
-    if (file.ok() || !absl::IsAlreadyExists(file.status())) return file;
+    if (!absl::IsAlreadyExists(file.status())) return file;
   }
 }
 

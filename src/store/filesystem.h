@@ -68,7 +68,8 @@ class Filesystem {
   virtual StatusOr<DirectoryEntry> Stat(const std::string& path) = 0;
   // In ascending order of name; kNotFound if there is no such folder.
   virtual StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
-  // With parents; OK if it exists. New names are made durable.
+  // With parents; OK if it exists. New names are made durable. kAlreadyExists if a part of the path
+  // is a file; kNotFound if another removes a part meanwhile.
   virtual Status CreateDirectories(const std::string& path) = 0;
   // kUnimplemented where the file system can't.
   virtual Status SyncDirectory(const std::string& path) = 0;
@@ -97,8 +98,8 @@ Status SyncDirectoryWherePossible(Filesystem& fs, const std::string& path);
 StatusOr<Bytes> ReadFile(Filesystem& fs, const std::string& path, uint64_t max_bytes);
 
 // All or nothing and durable: a temporary name beside `path`, synced, renamed over it, folder
-// synced. The temporary name ends in ".tmp-<pid>-<counter>"; a crash may leave it, and no reader
-// takes it.
+// synced (if only that last step fails, the error comes with the new contents in place). The
+// temporary name ends in ".tmp-<pid>-<counter>"; a crash may leave it, and no reader takes it.
 Status WriteFileAtomically(Filesystem& fs, const std::string& path, ByteView bytes);
 
 }  // namespace pulse

@@ -167,6 +167,14 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// Something has the name: fine if it is a folder.
+Status CheckDirectory(const std::string& path) {
+  struct stat st;
+  if (::stat(path.c_str(), &st) != 0) return CallError(errno, "stat", path);
+  if (S_ISDIR(st.st_mode)) return OkStatus();
+  return AlreadyExists("mkdir {}: a file has this name", path);
+}
+
 class PosixFilesystem final : public Filesystem {
  public:
   StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) override {
@@ -221,20 +229,16 @@ class PosixFilesystem final : public Filesystem {
   }
 
   Status CreateDirectories(const std::string& path) override {
-    if (::mkdir(path.c_str(), kDirectoryMode) == 0)
-      return SyncDirectoryWherePossible(*this, ParentOf(path));
-    if (errno == EEXIST) {
-      PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, Stat(path));
-      if (entry.kind == DirectoryEntry::Kind::kDirectory) return OkStatus();
-      return AlreadyExists("mkdir {}: a file has this name", path);
-    }
     const std::string parent = ParentOf(path);
+    if (::mkdir(path.c_str(), kDirectoryMode) == 0)
+      return SyncDirectoryWherePossible(*this, parent);
+    if (errno == ENOTDIR) return AlreadyExists("mkdir {}: a part of it is a file", path);
+    if (errno == EEXIST) return CheckDirectory(path);
     if (errno != ENOENT || parent == path || parent == ".") return CallError(errno, "mkdir", path);
     PULSE_RETURN_IF_ERROR(CreateDirectories(parent));
-    if (::mkdir(path.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
-      return CallError(errno, "mkdir", path);
-    }
-    return SyncDirectoryWherePossible(*this, parent);
+    if (::mkdir(path.c_str(), kDirectoryMode) == 0)
+      return SyncDirectoryWherePossible(*this, parent);
+    return errno == EEXIST ? CheckDirectory(path) : CallError(errno, "mkdir", path);
   }
 
   Status SyncDirectory(const std::string& path) override {

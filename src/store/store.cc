@@ -1,14 +1,14 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 namespace pulse {
 namespace {
 
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxSegmentBytes = 255;  // a file name's limit nearly everywhere
-// Pages of ListAll; 1000 is what S3 gives at most.
-constexpr size_t kPageObjects = 1000;
 
 bool IsKeyCharacter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -68,7 +68,9 @@ StatusOr<ListPage> ListAll(Store& store, std::string_view prefix, bool delimited
   ListPage all;
   std::string after;
   do {
-    PULSE_ASSIGN_OR_RETURN(ListPage page, store.List(prefix, after, kPageObjects, delimited));
+    // As much at once as the store gives: a page may cost it a whole folder.
+    constexpr size_t kLimit = std::numeric_limits<size_t>::max();
+    PULSE_ASSIGN_OR_RETURN(ListPage page, store.List(prefix, after, kLimit, delimited));
     if (!page.next.empty() && page.next <= after) {
       return Internal("{}: listing of \"{}\" does not advance past \"{}\"", store.uri(), prefix,
                       after);

@@ -97,7 +97,8 @@ class Store {
                                    const PutCondition& condition) = 0;
 
   // Keys that start with `prefix` and are greater than `after`, at most `limit` (> 0) objects and
-  // prefixes together. With `delimited`, keys that have a "/" behind the prefix are rolled up.
+  // prefixes together, or fewer with `next` set. With `delimited`, keys that have a "/" behind the
+  // prefix are rolled up. What is put or deleted meanwhile may be seen or not.
   virtual StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
                                   bool delimited) = 0;
 

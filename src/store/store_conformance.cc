@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -84,6 +86,7 @@ std::string StoreConformance::Listing(std::string_view prefix, bool delimited, s
     for (const ObjectInfo& object : page->objects) on_page.push_back(object.key);
     std::sort(on_page.begin(), on_page.end());
     names.insert(names.end(), on_page.begin(), on_page.end());
+    if (!page->next.empty() && page->next <= after) return "does not advance past " + after;
     after = page->next;
   } while (!after.empty());
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
@@ -437,6 +440,8 @@ TEST_P(StoreConformance, NeverShowsHalfAnObjectWhileItIsReplacedAndDeleted) {
   constexpr size_t kSize = 150'000;
   std::atomic<bool> done = false;
   std::atomic<int> torn = 0, strange = 0;
+  std::mutex mutex;
+  std::map<std::string, uint8_t> contents_of;  // by etag; guarded by mutex
   WithStores(4, [&](Store& own, int thread) {
     if (thread < 2) {
       for (int i = 0; i < 40; ++i) {
@@ -453,6 +458,8 @@ TEST_P(StoreConformance, NeverShowsHalfAnObjectWhileItIsReplacedAndDeleted) {
       if (!got.ok()) continue;
       const Bytes whole(kSize, got->bytes.empty() ? uint8_t{0} : got->bytes[0]);
       if (got->bytes != whole) ++torn;
+      const std::lock_guard lock(mutex);
+      if (contents_of.try_emplace(got->info.etag, whole[0]).first->second != whole[0]) ++torn;
     }
   });
   EXPECT_EQ(torn, 0);

@@ -2,6 +2,8 @@
 // own file system and on the one that forgets; each also behind decorators that inject nothing.
 #include "store/store.h"
 
+#include <algorithm>
+
 #include "store/fault_injecting_filesystem.h"
 #include "store/fault_injecting_store.h"
 #include "store/file_store.h"
@@ -84,6 +86,56 @@ INSTANTIATE_TEST_SUITE_P(
         File("UnsyncedFiles", FileBackend::Base::kUnsynced, false),
         File("UnsyncedFilesDecorated", FileBackend::Base::kUnsynced, true)),
     NameOfBackend);
+
+// As a server that gives two at a time, whatever is asked.
+class ShortPages final : public Store {
+ public:
+  explicit ShortPages(Store& base) : base_(base) {}
+  StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
+                          bool delimited) override {
+    return base_.List(prefix, after, std::min(limit, size_t{2}), delimited);
+  }
+  const std::string& uri() const override { return base_.uri(); }
+  StatusOr<bool> HonoursConditions() override { return base_.HonoursConditions(); }
+  StatusOr<ObjectInfo> Stat(std::string_view key) override { return base_.Stat(key); }
+  StatusOr<Object> Get(std::string_view key, uint64_t max) override { return base_.Get(key, max); }
+  Status ReadAt(std::string_view key, uint64_t at, ByteSpan out) override {
+    return base_.ReadAt(key, at, out);
+  }
+  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
+                           const PutCondition& condition) override {
+    return base_.Put(key, source, condition);
+  }
+  Status Delete(std::string_view key) override { return base_.Delete(key); }
+
+ private:
+  Store& base_;
+};
+
+TEST(ListAll, GoesOnAfterPagesShorterThanAskedFor) {
+  VirtualClock clock;
+  const auto base = MakeMemoryStore(clock);
+  for (const std::string key : {"a/1", "a/2", "b/1", "c", "d/1", "e"}) {
+    ASSERT_TRUE(base->Put(key, MemorySource({}), PutCondition::None()).ok());
+  }
+  ShortPages store(*base);
+  const auto flat = ListAll(store, "", false);
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_EQ(flat->objects.size(), 6u);
+  EXPECT_TRUE(flat->next.empty());
+  const auto folders = ListAll(store, "", true);
+  ASSERT_TRUE(folders.ok()) << folders.status();
+  EXPECT_EQ(folders->prefixes, (std::vector<std::string>{"a/", "b/", "d/"}));
+  EXPECT_EQ(folders->objects.size(), 2u);
+}
+
+TEST(CheckKey, NamesTheKeyAndItsFaultPrintably) {
+  EXPECT_EQ(CheckKey("runs/x/1.2.ab=_-/HEAD"), OkStatus());
+  EXPECT_EQ(CheckKey("a\nb").message(),
+            "key \"a\\x0ab\": a character is not one of [A-Za-z0-9._=-]");
+  EXPECT_EQ(CheckKey("a//b").message(), "key \"a//b\": a segment is empty");
+  EXPECT_LT(CheckKey(std::string(100'000, 'k')).message().size(), 200u);
+}
 
 }  // namespace
 }  // namespace pulse

@@ -249,7 +249,7 @@ Status UnsyncedFilesystem::CreateDirectories(const std::string& path) {
     part += name + '/';
     PULSE_ASSIGN_OR_RETURN(const Place place, Find(part, "mkdir", true));
     if (place.node != nullptr && place.node->kind != Kind::kDirectory) {
-      return AlreadyExists("mkdir {}: a file has this name", path);
+      return AlreadyExists("mkdir {}: {} is a file", path, part);
     }
     if (place.node != nullptr) continue;
     ++operation_;

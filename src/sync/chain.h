@@ -19,6 +19,7 @@ namespace pulse {
 struct ChainOptions {
   std::string run = "main";
   std::string trusted_key = "";  // 64 hexadecimal digits; when set, unsigned manifests are refused
+  int fetch_threads = 4;         // of one Fetch; each holds two pieces of 8 MiB
 };
 
 // A version that a reader already has.
@@ -59,7 +60,7 @@ class ChainReader {
   // The manifests from `from` back to the oldest that is still kept (or until `stop` says true),
   // newest first. Each is checked against its successor.
   StatusOr<std::vector<Manifest>> Walk(const VersionRef& from,
-                                       const std::function<bool(const Manifest&)>& stop);
+                                       const std::function<StatusOr<bool>(const Manifest&)>& stop);
 
   // The cheapest way, in bytes, to version `number` (nullopt: the newest). kNotFound: no such
   // version is kept, or nothing is published yet. kFailedPrecondition: the bucket is behind
@@ -76,6 +77,7 @@ class ChainReader {
 
  private:
   ChainReader(Store& store, ChainOptions options) : store_(&store), options_(std::move(options)) {}
+  StatusOr<Manifest> Read(const VersionRef& ref);
 
   Store* store_;
   ChainOptions options_;
@@ -86,6 +88,9 @@ class ChainReader {
 // into another history. A reader that remembers what it has seen notices when a whole bucket is
 // rolled back.
 Status CheckNotBehind(const VersionId& head, const VersionId& seen);
+
+// kDataLoss unless the file says of itself what the manifest says of it.
+Status CheckPayload(const Manifest& manifest, PayloadRole role, const PayloadFile& file);
 
 // A chain of payload views, bottom to top, and what they stand on.
 struct ChainView {

@@ -8,7 +8,7 @@ namespace {
 
 // "PPD1": a layout of one release talking to itself, so a change of it only needs a new tag.
 constexpr uint32_t kTag = 0x31445050;
-constexpr size_t kFixedBytes = 4 + 4 + 8 + 8;
+constexpr size_t kFixedBytes = 4 + 4 + 8 + 8 + 8;
 constexpr size_t kRangeBytes = 3 * 8;
 
 uint64_t ChunksOf(const TensorRange& range) {
@@ -73,6 +73,7 @@ Bytes SerializePartDigests(const PartDigests& digests) {
   AppendLittle(static_cast<uint32_t>(digests.has_base), out);
   AppendLittle(static_cast<uint64_t>(digests.ranges.size()), out);
   AppendLittle(digests.changed, out);
+  AppendLittle(digests.blob_bytes, out);
   for (const TensorRange& range : digests.ranges) {
     AppendLittle(static_cast<uint64_t>(range.tensor), out);
     AppendLittle(range.begin, out);
@@ -92,6 +93,7 @@ StatusOr<PartDigests> DeserializePartDigests(ByteView bytes) {
   PartDigests digests;
   digests.has_base = has_base == 1;
   digests.changed = LoadLittle<uint64_t>(bytes.data() + 16);
+  digests.blob_bytes = LoadLittle<uint64_t>(bytes.data() + 24);
   const uint8_t* at = bytes.data() + kFixedBytes;
   uint64_t chunks = 0;
   for (uint64_t i = 0; i < count; ++i, at += kRangeBytes) {
@@ -126,6 +128,7 @@ StatusOr<CombinedDigests> CombineParts(const ModelSchema& schema,
       first_chunk += ChunksOf(range);
     }
     combined.changed += part.changed;
+    combined.blob_bytes += part.blob_bytes;
   }
   std::ranges::sort(pieces, {}, &Piece::range);
   std::vector<TensorRange> ranges;

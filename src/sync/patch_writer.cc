@@ -93,6 +93,7 @@ StatusOr<EncodedDelta> EncodeDelta(const kernels::KernelTable& kernels, const Vi
       ProduceInOrder<EncodedRange>(ranges.size(), options.threads, make_worker, consume));
   PULSE_RETURN_IF_ERROR(spool->Finish());
   delta.digests.has_base = true;
+  delta.digests.blob_bytes = spool->size();
   delta.blobs = std::move(spool);
   return delta;
 }

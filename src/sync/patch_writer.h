@@ -20,7 +20,8 @@ struct PartDigests {
   bool has_base = false;
   std::vector<Digest> base_chunks;  // of all ranges in turn; empty without a base
   std::vector<Digest> target_chunks;
-  uint64_t changed = 0;
+  uint64_t changed = 0;     // elements
+  uint64_t blob_bytes = 0;  // of the encoded delta
 };
 
 // For the exchange between ranks. Deserialize: kDataLoss for any bytes Serialize does not write.
@@ -33,6 +34,7 @@ struct CombinedDigests {
   ViewDigests base;
   ViewDigests target;
   uint64_t changed = 0;
+  uint64_t blob_bytes = 0;
 };
 StatusOr<CombinedDigests> CombineParts(const ModelSchema& schema,
                                        const std::vector<PartDigests>& parts);

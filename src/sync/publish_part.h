@@ -1,55 +1,69 @@
 // One publishing rank's share of a version: its ranges, encoded and uploaded as its own objects, so
 // that a sharded trainer gathers nothing.
 //
-//   every rank   Encode -> all-gather of digests -> CombineParts -> Upload -> Stage
-//   first rank   Publisher::Begin before, Publisher::Commit after all are staged
-//   every rank   Promote
+//   first rank   Publisher::Begin, told to all
+//   every rank   RestoreBase of the attempt's base; EncodePart; all-gather of SerializePartDigests;
+//   CombineParts first rank   Publisher::AnchorReason, told to all every rank   UploadPart; gather
+//   of the objects first rank   Publisher::WriteManifest every rank   StagedBase::Stage first rank
+//   Publisher::Commit, told to all every rank   StagedBase::Promote
+//
+// A rank that fails at any step tells the others, and nobody goes on: the head is as it was.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "store/filesystem.h"
 #include "store/store.h"
+#include "sync/manifest.h"
 #include "sync/patch_writer.h"
-#include "sync/publisher.h"
-#include "sync/staged_base.h"
 
 namespace pulse {
 
-struct PartOptions {
-  std::string run = "main";
-  uint32_t part = 0;                // this rank's number among the publishing ranks
-  std::vector<TensorRange> ranges;  // what it owns; see CheckRanges
-  int threads = 1;
-  std::string spool_path = "";  // for blobs beyond memory_bytes; empty: none
-  uint64_t memory_bytes = uint64_t{256} << 20;
-  bool read_back = true;
+// What all publishing ranks must agree on before they encode.
+struct Attempt {
+  VersionId id;
+  std::optional<VersionId> base;  // whose view the delta starts from; none: there is no delta
+  std::string anchor_reason;      // why there must be an anchor, or "" if that is still open
 };
 
-// Puts `source` at the attempt's place and checks what the store then holds. The result's sha256
-// and bytes are those of the source.
-StatusOr<ManifestObject> PutAndVerify(Store& store, const std::string& run, const VersionId& id,
-                                      PayloadRole role, uint32_t part, const ByteSource& source,
-                                      bool read_back);
+struct PartOptions {
+  std::string run = "main";
+  uint32_t part = 0;                     // this rank's number among the publishing ranks
+  std::vector<TensorRange> ranges = {};  // what it owns (see CheckRanges); empty: everything
+  int threads = 1;
+  // Where blobs go beyond memory_bytes (a folder); empty: kResourceExhausted then.
+  std::string spool_directory = "";
+  uint64_t memory_bytes = uint64_t{256} << 20;
+  bool read_back =
+      true;  // fetch and hash every object; false trusts the store's answer for its size
+};
 
-// What a rank encoded for one attempt.
+// What a rank encoded for one attempt. Without a base there is no delta.
 struct EncodedPart {
-  std::optional<EncodedDelta> delta;  // none without a base
+  std::optional<EncodedDelta> delta;
   PartDigests digests;
 };
 
-// before: null without a base.
+// before: null iff the attempt has no base.
 StatusOr<EncodedPart> EncodePart(Filesystem& fs, const kernels::KernelTable& kernels,
-                                 const PartOptions& options, const ViewSource* before,
-                                 const ViewSource& after,
+                                 const PartOptions& options, const Attempt& attempt,
+                                 const ViewSource* before, const ViewSource& after,
                                  const std::function<void(uint64_t)>& progress);
 
-// Uploads the delta (if there is one) and, with `anchor`, the full bytes of the ranges.
+// Uploads the delta (if there is one) and, with `anchor`, the full bytes of the ranges, and checks
+// what the store then holds.
 StatusOr<std::vector<ManifestObject>> UploadPart(Store& store, const PartOptions& options,
                                                  const Attempt& attempt, const EncodedPart& part,
                                                  const CombinedDigests& digests,
                                                  const ViewSource& after, bool anchor);
+
+// Puts `source` at `key` and checks what the store then holds: its size and, with read_back, every
+// byte. An answer that was lost is no failure if the bytes are there. Returns the source's SHA-256.
+StatusOr<std::string> PutAndVerify(Store& store, const std::string& key, const ByteSource& source,
+                                   bool read_back);
 
 }  // namespace pulse

@@ -26,15 +26,17 @@ struct RetentionOptions {
 struct GcItem {
   std::string key;
   uint64_t bytes = 0;
-  std::string why;  // "version 3 is not kept", "left by an attempt that lost"
+  std::string why;     // "version 3 is not kept", "left by an attempt that lost"
+  bool chain = false;  // of a version that the head still reaches
+  bool manifest = false;
 };
 
 struct GcPlan {
   std::vector<GcItem> remove;  // in the order of removal
-  std::vector<GcItem> spared;  // garbage, but too young, or perhaps an attempt in flight
+  std::vector<GcItem> spared;  // garbage, but too young; or perhaps an attempt in flight
   uint64_t bytes = 0;          // of `remove`
   uint64_t kept_versions = 0;
-  uint64_t oldest_kept = 0;  // its number; an anchor
+  uint64_t oldest_kept = 0;  // its number (it has an anchor); 0 when nothing is published
 };
 
 // A dry run. Reads the head first and the listing after it, so that what is published meanwhile is
@@ -50,8 +52,9 @@ struct GcResult {
   std::vector<std::string> errors;  // one line per key that could not be removed
 };
 
-// Removes what the plan says: newest versions' manifests first, so that a reader's walk ends at the
-// oldest kept anchor at once, and a crash leaves only orphans. Errors are collected, never passed
+// Removes what the plan says. Of the versions that are not kept the newest manifest goes first, so
+// that a reader's walk ends at the oldest kept anchor at once, and a crash leaves only orphans; if
+// one such manifest can't be removed, what lies behind it stays. Errors are collected, never passed
 // on: a publisher goes on without retention rather than not at all.
 GcResult ExecuteGc(Store& store, const GcPlan& plan);
 

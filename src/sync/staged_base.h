@@ -14,44 +14,53 @@
 
 namespace pulse {
 
-// Covers `ranges` (what this rank publishes) of one schema at a time. Not thread-safe.
+// Covers what one rank publishes: `ranges` in every call, empty for the whole model. Not
+// thread-safe.
 class StagedBase {
  public:
-  // directory: must exist; empty: keep the base in memory (lost with the process).
-  StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory)
-      : fs_(fs), kernels_(kernels), directory_(std::move(directory)) {}
+  // directory: must exist; empty: keep the base in memory, as one more copy of the ranges.
+  StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory);
+  ~StagedBase();
 
-  // Takes the base of version `id` into use if the folder has it; false if not, or if it is
-  // unreadable. Whether its bytes are right is found out by digest when they are next read.
-  StatusOr<bool> Load(const VersionId& id, const std::vector<TensorRange>& ranges);
+  // Takes the base of version `id` into use if it is there and readable; else false. Whether its
+  // bytes are right is found out by digest when they are next read.
+  bool Load(const VersionId& id, const std::vector<TensorRange>& ranges);
 
-  // Makes the new base durable beside the present one. Files: a full copy of the ranges, or a
-  // second name for the present one with `unchanged`. Memory: nothing yet.
+  // Makes the base of version `id` durable beside the present one: a full copy, or with `unchanged`
+  // a second name for the present one. In memory there is nothing to be done yet.
   Status Stage(const VersionId& id, const ViewSource& view, const std::vector<TensorRange>& ranges,
                bool unchanged);
 
-  // The version is published: its base is the base now, and what else lies in the folder goes.
-  // `view`: as staged (memory copies it only now). Errors in removing are dropped: the next call
-  // tries again.
+  // The version is published: its base is the base now, and all others in the folder go. view: as
+  // staged; it may lie over the present base (memory is overwritten cell by cell, each read
+  // before). On an error there is no base any more.
   Status Promote(const VersionId& id, const ViewSource& view,
                  const std::vector<TensorRange>& ranges);
+
+  // Removes what crashed attempts left in the folder, but not the base of `keep`. Errors are
+  // dropped: the next call tries again.
+  void RemoveLeftovers(const std::optional<VersionId>& keep);
+
+  void Drop();
 
   // Null when there is none.
   const ViewSource* view() const { return view_.get(); }
   const std::optional<VersionId>& version() const { return version_; }
-  void Drop();
 
  private:
+  class Held;  // ranges in memory
+
   std::string PathOf(const VersionId& id) const;
-  Status CopyToMemory(const ViewSource& view, const std::vector<TensorRange>& ranges);
-  void RemoveOthers(const VersionId& id);
+  StatusOr<std::unique_ptr<const ViewSource>> OpenFile(const VersionId& id,
+                                                       const std::vector<TensorRange>& ranges);
+  Status PromoteInMemory(const ViewSource& view, const std::vector<TensorRange>& ranges);
 
   Filesystem& fs_;
   const kernels::KernelTable& kernels_;
   std::string directory_;
   std::optional<VersionId> version_;
   std::unique_ptr<const ViewSource> view_;
-  Bytes memory_;
+  Held* held_ = nullptr;  // view_, when it is in memory
 };
 
 }  // namespace pulse

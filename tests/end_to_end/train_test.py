@@ -95,7 +95,7 @@ class Training(unittest.TestCase):
                  "--out", self.path("run", f"follower-{i}", "current.safetensors"), "--every-version",
                  "--until-final", "--wait", "--poll", "20ms",
                  "--record", self.path("run", f"follower-{i}", "versions.jsonl")],
-                stderr=subprocess.PIPE, text=True))
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
         self.train("run", 2, "loco.rounds=12")
         published = {r["version"]: r["digest"] for r in self.records("run", "version")}
         self.assertEqual(len(published), 13)  # the start and twelve rounds

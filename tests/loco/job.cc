@@ -30,6 +30,8 @@ class Recorder final : public RoundObserver {
   RankResult& result_;
 };
 
+}  // namespace
+
 std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank) {
   if (job.make_trainer) return job.make_trainer(rank);
   auto trainer = SyntheticTrainer::Make(job.synthetic);
@@ -38,18 +40,19 @@ std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank) {
 }
 
 // The communicator goes when the rank ends, so that others do not wait for one that has failed.
-void RunRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator, Trainer& trainer,
-             RankResult& result) {
+RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator,
+                      Trainer& trainer) {
+  RankResult result;
   const RealClock clock;
   const auto logger = NullLogger();
   Options options = job.options;
   if (job.change_options) job.change_options(rank, options);
   const auto kernels = kernels::ChooseKernels(job.kernels);
-  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  EXPECT_TRUE(kernels.ok()) << kernels.status();
   auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger);
   if (!loop.ok()) {
     result.status = loop.status();
-    return;
+    return result;
   }
   Recorder recorder(rank, job, result);
   const std::atomic<bool> never = false;
@@ -58,9 +61,8 @@ void RunRank(const Job& job, int rank, std::unique_ptr<Communicator> communicato
   result.status = end.status();
   if (end.ok()) result.end = *end;
   result.state = (*loop)->state();
+  return result;
 }
-
-}  // namespace
 
 std::vector<RankResult> RunJob(const Job& job) {
   auto group = MakeInProcessGroup(job.ranks);
@@ -76,7 +78,7 @@ std::vector<RankResult> RunJob(const Job& job) {
   for (int rank = 0; rank < job.ranks; ++rank) {
     const size_t r = static_cast<size_t>(rank);
     threads.emplace_back([&job, rank, r, &group, &trainers, &results] {
-      RunRank(job, rank, std::move((*group)[r]), *trainers[r], results[r]);
+      results[r] = RunOneRank(job, rank, std::move((*group)[r]), *trainers[r]);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -44,6 +44,13 @@ struct Job {
 // Runs the job to its end and returns what each rank ended with.
 std::vector<RankResult> RunJob(const Job& job);
 
+// One rank of the job over any communicator, which goes when the rank ends.
+RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator,
+                      Trainer& trainer);
+
+// The trainer of one rank.
+std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank);
+
 // Fails the running test unless every rank ended well with one theta; returns rank 0's result.
 RankResult RunJobOrFail(const Job& job);
 

@@ -11,6 +11,7 @@ namespace {
 
 struct DiffArguments {
   std::string before, after, out;
+  uint64_t memory_mib = 512;
   PatchFileOptions options;
 };
 
@@ -38,8 +39,9 @@ void Print(const Console& console, std::string_view verb, const std::string& out
 
 // Runs one of the two library calls with a bar that appears once the size is known.
 Status RunWithBar(Environment& env, std::string_view verb, const std::string& out,
-                  PatchFileOptions options,
+                  PatchFileOptions options, uint64_t memory_mib,
                   const std::function<StatusOr<PatchFileResult>(const PatchFileOptions&)>& call) {
+  options.memory_bytes = BlobBytes(memory_mib, options.threads);
   std::unique_ptr<ProgressBar> bar;
   options.progress = [&](uint64_t done, uint64_t total) {
     if (bar == nullptr) {
@@ -56,16 +58,18 @@ Status RunWithBar(Environment& env, std::string_view verb, const std::string& ou
 
 Status Diff(Environment& env, const DiffArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
-  return RunWithBar(env, "wrote", a.out, a.options, [&](const PatchFileOptions& options) {
-    return DiffCheckpoints(*env.filesystem, kernels, a.before, a.after, a.out, options);
-  });
+  return RunWithBar(
+      env, "wrote", a.out, a.options, a.memory_mib, [&](const PatchFileOptions& options) {
+        return DiffCheckpoints(*env.filesystem, kernels, a.before, a.after, a.out, options);
+      });
 }
 
 Status Apply(Environment& env, const DiffArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
-  return RunWithBar(env, "rebuilt", a.out, a.options, [&](const PatchFileOptions& options) {
-    return ApplyPatch(*env.filesystem, kernels, a.before, a.after, a.out, options);
-  });
+  return RunWithBar(
+      env, "rebuilt", a.out, a.options, a.memory_mib, [&](const PatchFileOptions& options) {
+        return ApplyPatch(*env.filesystem, kernels, a.before, a.after, a.out, options);
+      });
 }
 
 }  // namespace
@@ -78,6 +82,7 @@ void AddDiff(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("AFTER", a->after, "Checkpoint of the same schema")->required();
   command->add_option("-o,--out", a->out, "Patch file to write (replaced if it exists)")
       ->required();
+  AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->options.threads, "Threads")->check(CLI::Range(1, 1024));
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Diff(env, *a); }; });

@@ -185,9 +185,7 @@ void AddFollow(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("--poll", a->poll, "Pause between looks at the head: 200ms, 5s")
       ->capture_default_str();
   command->add_option("--trust-key", a->trust_key, "Ed25519 public key (PEM): refuse all else");
-  command->add_option("--memory", a->memory_mib, "Bound of anonymous memory, MiB")
-      ->check(CLI::Range(uint64_t{64}, uint64_t{1} << 24))
-      ->capture_default_str();
+  AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->follower.threads, "Threads of the rebuild")
       ->check(CLI::Range(1, 1024));
   command->add_option("--record", a->record, "Write one JSON record per version to this new file");

@@ -4,6 +4,7 @@
 
 #include "app/command_line.h"
 #include "app/parts.h"
+#include "app/retain.h"
 #include "kernels/kernels.h"
 #include "sync/checkpoint.h"
 #include "sync/publisher.h"
@@ -13,6 +14,8 @@ namespace {
 
 struct PublishArguments {
   std::string bucket, model, log_level = "warn", sign_key;
+  uint64_t keep = 0;
+  uint64_t memory_mib = 512;
   PublisherOptions publisher;
   PublishOptions publish;
 };
@@ -50,6 +53,7 @@ Status Publish(Environment& env, PublishArguments& a) {
     PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(*env.filesystem, a.sign_key, 1 << 16));
     PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, SigningKey::FromPem(AsText(pem)));
   }
+  a.publisher.memory_bytes = BlobBytes(a.memory_mib, a.publisher.threads);
   SystemNonces nonces;
   PULSE_ASSIGN_OR_RETURN(
       const auto publisher,
@@ -59,6 +63,7 @@ Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const Published published,
                          publisher->Publish(checkpoint->view(), a.publish));
   Print(env.console, published);
+  if (a.keep > 0) RetainNewest(*store, a.publisher.run, a.keep, env.clock, *logger);
   return OkStatus();
 }
 
@@ -86,6 +91,9 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
       ->add_option("--anchor-share", a->publisher.anchor_share,
                    "New anchor when the deltas since the last weigh this share of it")
       ->capture_default_str();
+  command->add_option("--keep", a->keep,
+                      "Then remove older versions than the newest N, as gc does; 0: none");
+  AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->publisher.threads, "Threads")->check(CLI::Range(1, 1024));
   command->add_option("--log-level", a->log_level, "trace, debug, info, warn, error or off");
   AddConsoleOptions(*command, env.console);

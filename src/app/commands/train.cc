@@ -31,12 +31,12 @@ Status Train(Environment& env, const TrainArguments& a) {
   if (a.config.empty())
     return InvalidArgument("train: CONFIG is missing; see pulseloco train --help");
   const std::atomic<bool>& stop_requested = CatchInterrupts();
-  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start());
+  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start(env.clock));
   const StatusOr<RunConfig> config = LoadConfig(*env.filesystem, a.config, a.overrides);
   const auto run = [&]() -> Status {
     PULSE_ASSIGN_OR_RETURN(
         const auto communicator,
-        OpenMpiCommunicator(*session, {}, env.clock, Deadline::After(env.clock, kStartTimeoutMs)));
+        OpenMpiCommunicator(*session, {}, Deadline::After(env.clock, kStartTimeoutMs)));
     return RunTraining(config,
                        {*communicator, *env.filesystem, env.clock, env.console, stop_requested});
   };

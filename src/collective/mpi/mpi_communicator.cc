@@ -41,10 +41,9 @@ ByteSpan ShareOf(ByteSpan data, size_t parts, size_t index) {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(MpiSession& session, const MpiOptions& options, Clock& clock, MPI_Comm comm)
+  MpiCommunicator(MpiSession& session, const MpiOptions& options, MPI_Comm comm)
       : session_(session),
         options_(options),
-        clock_(clock),
         comm_(comm),
         rank_(static_cast<size_t>(session.rank())),
         hosts_(static_cast<size_t>(session.size()), "host unknown") {}
@@ -103,7 +102,6 @@ class MpiCommunicator final : public Communicator {
 
   MpiSession& session_;
   const MpiOptions options_;
-  Clock& clock_;
   MPI_Comm comm_;
   const size_t rank_;
   std::vector<std::string> hosts_;
@@ -217,8 +215,9 @@ Status MpiCommunicator::ScatterAndGather(int root, Bytes& data, Deadline deadlin
 }
 
 Status MpiCommunicator::Run(const Call& call, std::unique_ptr<MpiTransfers> transfers) {
-  Status status = transfers->Run(call->deadline, clock_);
+  Status status = transfers->Run(call->deadline, session_.clock());
   if (status.ok()) return status;
+  session_.NoteFailure();
   if (absl::IsDeadlineExceeded(status)) {
     status = MissingRanks(call->header, transfers->LatePeers(), hosts_, call->budget_ns);
   } else {
@@ -232,7 +231,7 @@ Status MpiCommunicator::Run(const Call& call, std::unique_ptr<MpiTransfers> tran
 }
 
 // MPI_Comm_dup blocks without a deadline, so its non-blocking sister is polled.
-StatusOr<MPI_Comm> DuplicateWorld(MpiSession& session, Clock& clock, Deadline deadline) {
+StatusOr<MPI_Comm> DuplicateWorld(MpiSession& session, Deadline deadline) {
   struct Duplication {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -240,7 +239,7 @@ StatusOr<MPI_Comm> DuplicateWorld(MpiSession& session, Clock& clock, Deadline de
   const auto dup = std::make_shared<Duplication>();
   PULSE_RETURN_IF_ERROR(
       MpiStatus(MPI_Comm_idup(MPI_COMM_WORLD, &dup->comm, &dup->request), "MPI_Comm_idup"));
-  BackOff back_off(clock);
+  BackOff back_off(session.clock());
   for (int done = 0;;) {
     PULSE_RETURN_IF_ERROR(
         MpiStatus(MPI_Test(&dup->request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup"));
@@ -260,15 +259,15 @@ StatusOr<MPI_Comm> DuplicateWorld(MpiSession& session, Clock& clock, Deadline de
 }  // namespace
 
 StatusOr<std::unique_ptr<Communicator>> OpenMpiCommunicator(MpiSession& session,
-                                                            const MpiOptions& options, Clock& clock,
+                                                            const MpiOptions& options,
                                                             Deadline deadline) {
   PULSE_RETURN_IF_ERROR(session.broken());
   if (options.chunk_bytes < 1 || options.chunk_bytes > kMaxChunkBytes) {
     return InvalidArgument("chunk_bytes is {}, expected 1 to {}", options.chunk_bytes,
                            kMaxChunkBytes);
   }
-  PULSE_ASSIGN_OR_RETURN(const MPI_Comm comm, DuplicateWorld(session, clock, deadline));
-  auto communicator = std::make_unique<MpiCommunicator>(session, options, clock, comm);
+  PULSE_ASSIGN_OR_RETURN(const MPI_Comm comm, DuplicateWorld(session, deadline));
+  auto communicator = std::make_unique<MpiCommunicator>(session, options, comm);
   PULSE_RETURN_IF_ERROR(communicator->Introduce(deadline));
   return communicator;
 }

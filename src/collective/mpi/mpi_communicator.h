@@ -6,7 +6,6 @@
 #include "collective/call.h"
 #include "collective/communicator.h"
 #include "collective/mpi/mpi_session.h"
-#include "core/clock.h"
 
 namespace pulse {
 
@@ -20,9 +19,8 @@ struct MpiOptions {
 
 // A communicator of all ranks of the job, on a communicator duplicated from MPI_COMM_WORLD so that
 // no other library's messages meet ours. Collective and blocking: all ranks open the same number of
-// communicators in the same order, with equal options. `session` and `clock` must outlive it; the
-// clock times the sleeps between polls. From the calls of all communicators of one process, one may
-// run at a time.
+// communicators in the same order, with equal options. `session` must outlive it. Of the calls of
+// all communicators of one process, one may run at a time.
 //
 // Every call begins with a header from every rank to every rank, so that a missing rank is named by
 // all others and a disagreement is found before payload moves. Payload then goes straight from its
@@ -36,7 +34,7 @@ struct MpiOptions {
 // is broken and its process has to end by MpiSession::Abort.
 // kInvalidArgument for chunk_bytes out of range; kDeadlineExceeded, kUnavailable as for calls.
 StatusOr<std::unique_ptr<Communicator>> OpenMpiCommunicator(MpiSession& session,
-                                                            const MpiOptions& options, Clock& clock,
+                                                            const MpiOptions& options,
                                                             Deadline deadline);
 
 }  // namespace pulse

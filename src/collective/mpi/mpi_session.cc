@@ -3,15 +3,15 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
+#include "collective/mpi/back_off.h"
 #include "collective/mpi/mpi_status.h"
+#include "core/deadline.h"
 
 namespace pulse {
 
-StatusOr<std::unique_ptr<MpiSession>> MpiSession::Start() {
+StatusOr<std::unique_ptr<MpiSession>> MpiSession::Start(Clock& clock) {
   int already = 0;
   MPI_Initialized(&already);
   if (already) return FailedPrecondition("MPI was already started in this process");
@@ -25,7 +25,7 @@ StatusOr<std::unique_ptr<MpiSession>> MpiSession::Start() {
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  auto session = std::unique_ptr<MpiSession>(new MpiSession(rank, size));
+  auto session = std::unique_ptr<MpiSession>(new MpiSession(clock, rank, size));
   if (provided < MPI_THREAD_SERIALIZED) {
     return FailedPrecondition(
         "this MPI offers thread level {}, MPI_THREAD_SERIALIZED ({}) is needed", provided,
@@ -42,11 +42,23 @@ MpiSession::~MpiSession() {
     }
     return;
   }
-  MPI_Finalize();
+  if (AllRanksAreLeaving()) MPI_Finalize();
 }
 
-void MpiSession::Abort(int exit_code) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(kAbortGraceMs));
+// MPI_Finalize has this wait inside, but neither a way out of it nor our politeness.
+bool MpiSession::AllRanksAreLeaving() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
+  const Deadline deadline = failed_ ? Deadline::After(clock_, kLeaveTimeoutMs) : Deadline::Never();
+  BackOff back_off(clock_);
+  for (int done = 0;; back_off.Wait()) {
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done || deadline.Expired()) return done != 0;
+  }
+}
+
+void MpiSession::Abort(int exit_code, int64_t grace_ms) {
+  clock_.SleepFor(grace_ms * 1'000'000);
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   ::_exit(exit_code);  // MPI_Abort is only asked to make a best effort
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/status.h"
 
 namespace pulse {
@@ -13,14 +14,16 @@ namespace pulse {
 class MpiSession {
  public:
   // Blocks until all processes of the job have started; alone, without mpirun, it is a job of
-  // size 1. kFailedPrecondition if MPI was started before in this process, or its threads do not
-  // suffice.
-  static StatusOr<std::unique_ptr<MpiSession>> Start();
+  // size 1. `clock` must outlive the session; it times the sleeps of all that waits for MPI.
+  // kFailedPrecondition if MPI was started before in this process, or its threads do not suffice.
+  static StatusOr<std::unique_ptr<MpiSession>> Start(Clock& clock);
 
-  // MPI_Finalize, which waits for all ranks without a deadline: a rank that ends with an error
-  // calls Abort instead. After a call that gave up with transfers in flight it is left out (they
-  // would read freed memory, and the missing rank would not come anyway); mpirun then ends the job.
+  // Waits for all ranks to come here, then MPI_Finalize. Without a deadline, as a rank may have
+  // long work of its own to finish; but once a call has failed, for kLeaveTimeoutMs only: a missing
+  // rank will not come. Then, or with transfers still in flight, MPI_Finalize is left out, and
+  // mpirun ends the job when this process exits.
   ~MpiSession();
+  static constexpr int64_t kLeaveTimeoutMs = 5000;
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
@@ -28,22 +31,30 @@ class MpiSession {
   int size() const { return size_; }
 
   // Ends all processes of the job, also those that hang or are stopped; mpirun returns exit_code
-  // (1 to 255). Waits kAbortGraceMs before, as mpirun kills at once: the others, who are at most a
-  // little later at their own deadlines, get to say whom they missed.
-  static constexpr int kAbortGraceMs = 200;
-  [[noreturn]] void Abort(int exit_code);
+  // (1 to 255). As mpirun kills at once, it first sleeps for the grace: the others, who reach their
+  // own deadlines at most a little later, get to say whom they missed.
+  [[noreturn]] void Abort(int exit_code, int64_t grace_ms = kAbortGraceMs);
+  static constexpr int64_t kAbortGraceMs = 200;
 
-  // For communicators. What MPI may still touch after a call gave up: kept until the process ends.
+  Clock& clock() const { return clock_; }
+
+  // For communicators: a call failed.
+  void NoteFailure() { failed_ = true; }
+
+  // For communicators: what MPI may still touch after a call gave up: kept until the process ends.
   // From then on no communicator of this session calls MPI, so that a send whose buffer its caller
   // has freed can never be continued by us; `cause` is what they return instead.
   void KeepInFlight(std::shared_ptr<void> transfers, const Status& cause);
   const Status& broken() const { return broken_; }
 
  private:
-  MpiSession(int rank, int size) : rank_(rank), size_(size) {}
+  MpiSession(Clock& clock, int rank, int size) : clock_(clock), rank_(rank), size_(size) {}
+  bool AllRanksAreLeaving();
 
-  int rank_;
-  int size_;
+  Clock& clock_;
+  const int rank_;
+  const int size_;
+  bool failed_ = false;
   Status broken_;
   std::vector<std::shared_ptr<void>> in_flight_;
 };

@@ -34,7 +34,8 @@ MpiSession& MpiTestSession() {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  auto started = pulse::MpiSession::Start();
+  pulse::RealClock clock;
+  auto started = pulse::MpiSession::Start(clock);
   if (!started.ok()) {
     std::fprintf(stderr, "%s\n", started.status().ToString().c_str());
     return 1;

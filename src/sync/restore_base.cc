@@ -1,0 +1,36 @@
+#include "sync/restore_base.h"
+
+#include "sync/byte_sources.h"
+
+namespace pulse {
+namespace {
+
+Status Rebuild(ChainReader& chain, const kernels::KernelTable& kernels, const VersionId& id,
+               const std::vector<TensorRange>& ranges, const std::optional<LocalVersion>& known,
+               StagedBase& base) {
+  // Only a base of the whole model can carry deltas of other ranges.
+  const bool usable = known && base.view() && base.version() == known->id && ranges.empty();
+  PULSE_ASSIGN_OR_RETURN(const Plan plan,
+                         chain.PlanTo(id.number, usable ? known : std::optional<LocalVersion>()));
+  const auto open = [&](const PlanStep& step, const ManifestObject& object) {
+    return StatusOr<std::shared_ptr<const ByteSource>>(std::make_shared<ObjectSource>(
+        chain.store(), ObjectKey(chain.run(), step.manifest.id, object.Name()), object.bytes));
+  };
+  PULSE_ASSIGN_OR_RETURN(const ChainView view,
+                         StackPlan(kernels, plan, plan.from_local ? base.view() : nullptr, open));
+  PULSE_RETURN_IF_ERROR(base.Stage(id, *view.top, ranges, /*unchanged=*/false));
+  return base.Promote(id, *view.top, ranges);
+}
+
+}  // namespace
+
+Status RestoreBase(ChainReader& chain, const kernels::KernelTable& kernels, const VersionId& id,
+                   const std::vector<TensorRange>& ranges, const std::optional<LocalVersion>& known,
+                   StagedBase& base) {
+  if (base.Load(id, ranges)) return OkStatus();
+  const Status rebuilt = Rebuild(chain, kernels, id, ranges, known, base);
+  if (!rebuilt.ok()) base.Drop();
+  return rebuilt;
+}
+
+}  // namespace pulse
