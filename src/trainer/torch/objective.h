@@ -34,8 +34,7 @@ GrpoFigures GrpoGradient(const Policy& policy, std::span<const Rollout> rollouts
 double ImitationGradient(const Policy& policy, std::span<const wordle::Game> games,
                          std::span<float> gradient);
 
-// Log-probability of each action under `policy`, all positions at once (no cache); 0 where not
-// played.
+// Log-probability of each action played, all positions at once (no cache); 0 where not played.
 std::vector<PerAction> LogProbs(const Policy& policy, std::span<const wordle::Game> games);
 
 // Scales the gradient to `max_norm` if its Euclidean norm is greater; returns the norm before. A

@@ -4,9 +4,9 @@
 namespace pulse {
 
 // Once per process is enough, more does no harm: refuses operations without a deterministic body,
-// and tells malloc to keep freed memory (M_MMAP_THRESHOLD and M_TRIM_THRESHOLD): tensors of 0.1 to
-// 10 MB come and go by the thousand per second, and mapping their pages anew doubles the time of a
-// step.
+// and tells malloc to keep freed memory (M_MMAP_THRESHOLD and M_TRIM_THRESHOLD). Tensors of 0.1 to
+// 10 MB come and go by the thousand per second; keeping their pages spares five in six of the page
+// faults.
 void ConfigureLibTorch();
 
 // For the calling thread and what it starts; cheap, so every entry point calls it.

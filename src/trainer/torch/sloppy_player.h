@@ -1,6 +1,5 @@
 // The teacher of the warm start: plays legal words, but heeds the marks only sometimes. It teaches
-// spelling and a bit of the game; a perfect teacher would leave reinforcement learning nothing to
-// do.
+// spelling and a bit of the game; a perfect one would leave nothing to be learned by reinforcement.
 #pragma once
 
 #include "core/rng.h"
@@ -11,8 +10,7 @@ namespace pulse::wordle {
 // A secret and a different opening word, both uniform.
 Game DealGame(const WordList& words, Rng& rng);
 
-// With probability `care` a uniform choice among the words that fit all marks so far, else among
-// all.
+// With probability `care` one of the words that fit all marks so far, else any; uniform.
 Word SloppyGuess(const WordList& words, const Game& game, double care, Rng& rng);
 
 // Plays the game to its end.

@@ -18,9 +18,8 @@ namespace pulse {
 
 struct TorchTrainerOptions {
   uint64_t seed = 1;
-  // Threads of LibTorch in every call. This model is too small to gain from more than one, and
-  // OpenMP's threads spin while they wait: where other processes share the cores, two were 25 times
-  // slower.
+  // Threads of LibTorch in every call. The model is too small to gain from a second, and OpenMP's
+  // threads spin while they wait: on busy cores two threads were 25 times slower than one.
   uint32_t threads = 1;
 
   // The game.

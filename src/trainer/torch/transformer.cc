@@ -24,6 +24,12 @@ std::vector<int64_t> Shape(const TensorSpec& spec) {
   return {spec.shape.begin(), spec.shape.end()};
 }
 
+// 0 where query i of `count` may see key j of past + count (j <= past + i), else -infinity.
+at::Tensor CausalMask(int64_t past, int64_t count, at::ScalarType type) {
+  const double hidden = -std::numeric_limits<double>::infinity();
+  return at::triu(at::full({count, past + count}, hidden, at::TensorOptions(type)), past + 1);
+}
+
 }  // namespace
 
 Transformer::Transformer(const ModelShape& shape, const ModelSchema& schema, Precision precision,
@@ -40,8 +46,7 @@ Transformer::Transformer(const ModelShape& shape, const ModelSchema& schema, Pre
     at::Tensor leaf =
         at::from_blob(const_cast<float*>(weights.data() + schema.offset(i)), Shape(spec));
     if (round && spec.dtype == DType::kBF16) leaf = leaf.to(at::kBFloat16);
-    // Matrices that are only factors of products stay in the products' type; embeddings are summed
-    // up.
+    // Only factors of matrix products are of the products' type; embeddings enter sums.
     const bool factor = spec.shape.size() == 2 && !spec.name.starts_with("embed_");
     leaf = leaf.to(factor ? compute_ : wide_, /*non_blocking=*/false, /*copy=*/true);
     leaves_.push_back(leaf.set_requires_grad(trainable));
@@ -74,22 +79,12 @@ at::Tensor Transformer::Norm(const at::Tensor& x, const at::Tensor& gain) const 
   return at::layer_norm(x, {width_}, gain).to(compute_);
 }
 
-at::Tensor Transformer::Linear(const at::Tensor& x, const at::Tensor& weight) const {
-  return at::linear(x, weight);
-}
-
-// 0 where query i of `count` may see key j of past + count (j <= past + i), else -infinity.
-at::Tensor Transformer::CausalMask(int64_t past, int64_t count) const {
-  const double hidden = -std::numeric_limits<double>::infinity();
-  return at::triu(at::full({count, past + count}, hidden, at::TensorOptions(compute_)), past + 1);
-}
-
 at::Tensor Transformer::Attend(const Layer& layer, size_t index, const at::Tensor& x,
-                               KvCache* cache) const {
+                               const at::Tensor& mask, KvCache* cache) const {
   const int64_t batch = x.size(0), count = x.size(1), head_width = width_ / heads_;
   const int64_t past = cache ? cache->tokens : 0;
   // [batch, n, 3, heads, head width] -> 3 of [batch * heads, n, head width]
-  const auto qkv = Linear(x, layer.qkv)
+  const auto qkv = at::linear(x, layer.qkv)
                        .view({batch, count, 3, heads_, head_width})
                        .permute({2, 0, 3, 1, 4})
                        .reshape({3, batch * heads_, count, head_width});
@@ -102,28 +97,29 @@ at::Tensor Transformer::Attend(const Layer& layer, size_t index, const at::Tenso
   }
   const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   at::Tensor scores = at::bmm(qkv[0], keys.transpose(1, 2)).to(wide_) * scale;
-  if (count > 1) scores = scores + CausalMask(past, count).to(wide_);
+  if (count > 1) scores = scores + mask;
   const auto seen = at::bmm(at::softmax(scores, -1).to(compute_), values)
                         .view({batch, heads_, count, head_width})
                         .transpose(1, 2)
                         .reshape({batch, count, width_});
-  return Linear(seen, layer.out);
+  return at::linear(seen, layer.out);
 }
 
 at::Tensor Transformer::Run(const at::Tensor& tokens, KvCache* cache) const {
   const int64_t past = cache ? cache->tokens : 0, count = tokens.size(1);
   at::Tensor x = at::embedding(tokens_, tokens) + positions_.narrow(0, past, count);
+  const at::Tensor mask = CausalMask(past, count, wide_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    x = x + Attend(layer, i, Norm(x, layer.attention_norm), cache);
-    x = x + Linear(at::relu(Linear(Norm(x, layer.mlp_norm), layer.up)), layer.down);
+    x = x + Attend(layer, i, Norm(x, layer.attention_norm), mask, cache);
+    x = x + at::linear(at::relu(at::linear(Norm(x, layer.mlp_norm), layer.up)), layer.down);
   }
   if (cache) cache->tokens += count;
   return x;
 }
 
 at::Tensor Transformer::LetterLogProbs(const at::Tensor& stream) const {
-  return at::log_softmax(Linear(Norm(stream, final_norm_), head_).to(wide_), -1);
+  return at::log_softmax(at::linear(Norm(stream, final_norm_), head_).to(wide_), -1);
 }
 
 void Transformer::ReadGradient(std::span<float> gradient) const {

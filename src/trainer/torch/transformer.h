@@ -21,8 +21,8 @@ struct KvCache {
 // errors; the callers' edge turns them into a Status. Used by one thread.
 class Transformer {
  public:
-  // Copies `weights` (schema.elements() floats). With `trainable`, autograd records what is
-  // computed.
+  // Copies `weights` (schema.elements() floats); `schema` must outlive the object. With
+  // `trainable`, autograd records what is computed.
   Transformer(const ModelShape& shape, const ModelSchema& schema, Precision precision,
               std::span<const float> weights, bool trainable);
 
@@ -32,8 +32,7 @@ class Transformer {
   // them in). Returns the last layer's residual stream, [batch, n, width].
   at::Tensor Run(const at::Tensor& tokens, KvCache* cache) const;
 
-  // Log-probabilities over the 26 letters at positions of a residual stream: [..., width] -> [...,
-  // 26].
+  // Log-probabilities over the 26 letters, from a residual stream: [..., width] -> [..., 26].
   at::Tensor LetterLogProbs(const at::Tensor& stream) const;
 
   // After backward(): the gradient in schema order, FP32. The view's gradient stands for the
@@ -46,9 +45,8 @@ class Transformer {
   };
 
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& gain) const;
-  at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight) const;
-  at::Tensor Attend(const Layer& layer, size_t index, const at::Tensor& x, KvCache* cache) const;
-  at::Tensor CausalMask(int64_t past, int64_t count) const;
+  at::Tensor Attend(const Layer& layer, size_t index, const at::Tensor& x, const at::Tensor& mask,
+                    KvCache* cache) const;
 
   const ModelSchema& schema_;
   int64_t width_, heads_;

@@ -1,6 +1,5 @@
 // The game: guess a secret word from the marks of earlier guesses. The environment plays the
-// opening guess, then the player has three. A pure function of words and guesses: no randomness
-// here.
+// opening guess, then the player has three. All functions are pure.
 #pragma once
 
 #include <array>
