@@ -1,5 +1,6 @@
 // The conformance suite over the stores that need no network: memory, and files on the machine's
 // own file system and on the one that forgets; each also behind decorators that inject nothing.
+#include "store/forwarding_store.h"
 #include "store/store.h"
 
 #include <algorithm>
@@ -88,28 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
     NameOfBackend);
 
 // As a server that gives two at a time, whatever is asked.
-class ShortPages final : public Store {
+class ShortPages final : public ForwardingStore {
  public:
-  explicit ShortPages(Store& base) : base_(base) {}
+  using ForwardingStore::ForwardingStore;
   StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
                           bool delimited) override {
-    return base_.List(prefix, after, std::min(limit, size_t{2}), delimited);
+    return inner_.List(prefix, after, std::min(limit, size_t{2}), delimited);
   }
-  const std::string& uri() const override { return base_.uri(); }
-  StatusOr<bool> HonoursConditions() override { return base_.HonoursConditions(); }
-  StatusOr<ObjectInfo> Stat(std::string_view key) override { return base_.Stat(key); }
-  StatusOr<Object> Get(std::string_view key, uint64_t max) override { return base_.Get(key, max); }
-  Status ReadAt(std::string_view key, uint64_t at, ByteSpan out) override {
-    return base_.ReadAt(key, at, out);
-  }
-  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
-                           const PutCondition& condition) override {
-    return base_.Put(key, source, condition);
-  }
-  Status Delete(std::string_view key) override { return base_.Delete(key); }
-
- private:
-  Store& base_;
 };
 
 TEST(ListAll, GoesOnAfterPagesShorterThanAskedFor) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/clock.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 #include "sync/testing.h"
 
@@ -89,23 +90,17 @@ TEST(Head, RefusesOtherSpellingsRunsAndNonsense) {
 }
 
 // Answers a put with an error, having done it or not.
-class LyingStore final : public Store {
+class LyingStore final : public ForwardingStore {
  public:
-  explicit LyingStore(Store& inner) : inner_(inner) {}
+  using ForwardingStore::ForwardingStore;
   int lies = 0;
   bool does_it = true;
   absl::StatusCode code = absl::StatusCode::kUnavailable;
   bool deaf = false;
 
-  const std::string& uri() const override { return inner_.uri(); }
-  StatusOr<bool> HonoursConditions() override { return true; }
-  StatusOr<ObjectInfo> Stat(std::string_view key) override { return inner_.Stat(key); }
   StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override {
     if (deaf) return Unavailable("no answer");
     return inner_.Get(key, max_bytes);
-  }
-  Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override {
-    return inner_.ReadAt(key, offset, out);
   }
   StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
                            const PutCondition& condition) override {
@@ -114,14 +109,6 @@ class LyingStore final : public Store {
     if (does_it) PULSE_RETURN_IF_ERROR(inner_.Put(key, source, condition).status());
     return Status(code, "lost answer");
   }
-  StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
-                          bool delimited) override {
-    return inner_.List(prefix, after, limit, delimited);
-  }
-  Status Delete(std::string_view key) override { return inner_.Delete(key); }
-
- private:
-  Store& inner_;
 };
 
 class SwapHeadTest : public ::testing::Test {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "store/forwarding_store.h"
 #include "store/fault_injecting_filesystem.h"
 #include "store/fault_injecting_store.h"
 #include "store/file_store.h"
@@ -135,32 +136,16 @@ class World {
 
  private:
   // A store that somebody else owns.
-  class Borrowed final : public Store {
+  class Borrowed final : public ForwardingStore {
    public:
-    explicit Borrowed(Store& store) : store_(store) {}
-    const std::string& uri() const override { return store_.uri(); }
-    StatusOr<bool> HonoursConditions() override { return store_.HonoursConditions(); }
-    StatusOr<ObjectInfo> Stat(std::string_view key) override { return store_.Stat(key); }
-    StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override {
-      return store_.Get(key, max_bytes);
-    }
+    using ForwardingStore::ForwardingStore;
     Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override {
       ++reads_;
-      return store_.ReadAt(key, offset, out);
+      return inner_.ReadAt(key, offset, out);
     }
     uint64_t reads() const { return reads_; }
-    StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
-                             const PutCondition& condition) override {
-      return store_.Put(key, source, condition);
-    }
-    StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
-                            bool delimited) override {
-      return store_.List(prefix, after, limit, delimited);
-    }
-    Status Delete(std::string_view key) override { return store_.Delete(key); }
 
    private:
-    Store& store_;
     uint64_t reads_ = 0;
   };
 

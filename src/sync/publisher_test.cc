@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "store/forwarding_store.h"
 #include "store/fault_injecting_store.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
@@ -355,31 +356,15 @@ TEST_F(PublisherTest, AFencedPublisherDoesNotSlipIntoTheNewEpochAfterAnError) {
 }
 
 // A store that takes any put.
-class CarelessStore final : public Store {
+class CarelessStore final : public ForwardingStore {
  public:
-  explicit CarelessStore(Store& inner) : inner_(inner) {}
-  const std::string& uri() const override { return inner_.uri(); }
+  using ForwardingStore::ForwardingStore;
   StatusOr<bool> HonoursConditions() override { return false; }
-  StatusOr<ObjectInfo> Stat(std::string_view key) override { return inner_.Stat(key); }
-  StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override {
-    return inner_.Get(key, max_bytes);
-  }
-  Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override {
-    return inner_.ReadAt(key, offset, out);
-  }
   StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
                            const PutCondition& condition) override {
     EXPECT_EQ(condition.kind, PutCondition::Kind::kNone);
     return inner_.Put(key, source, condition);
   }
-  StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
-                          bool delimited) override {
-    return inner_.List(prefix, after, limit, delimited);
-  }
-  Status Delete(std::string_view key) override { return inner_.Delete(key); }
-
- private:
-  Store& inner_;
 };
 
 TEST_F(PublisherTest, AStoreWithoutConditionsNeedsAPromise) {

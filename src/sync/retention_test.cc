@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
 #include "sync/publisher.h"
@@ -192,37 +193,17 @@ TEST_F(RetentionTest, RefusesToGuessWhenTheChainIsDamaged) {
 }
 
 // Deletes nothing that contains `stubborn`, and dies after `lives` deletes.
-class GrudgingStore final : public Store {
+class GrudgingStore final : public ForwardingStore {
  public:
-  explicit GrudgingStore(Store& inner) : inner_(inner) {}
+  using ForwardingStore::ForwardingStore;
   std::string stubborn = "\n";
   size_t lives = 1'000'000;
-  const std::string& uri() const override { return inner_.uri(); }
-  StatusOr<bool> HonoursConditions() override { return true; }
-  StatusOr<ObjectInfo> Stat(std::string_view key) override { return inner_.Stat(key); }
-  StatusOr<Object> Get(std::string_view key, uint64_t max_bytes) override {
-    return inner_.Get(key, max_bytes);
-  }
-  Status ReadAt(std::string_view key, uint64_t offset, ByteSpan out) override {
-    return inner_.ReadAt(key, offset, out);
-  }
-  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
-                           const PutCondition& condition) override {
-    return inner_.Put(key, source, condition);
-  }
-  StatusOr<ListPage> List(std::string_view prefix, std::string_view after, size_t limit,
-                          bool delimited) override {
-    return inner_.List(prefix, after, limit, delimited);
-  }
   Status Delete(std::string_view key) override {
     if (key.find(stubborn) != std::string_view::npos) return PermissionDenied("{}: no", key);
     if (lives == 0) return Unavailable("dead");
     --lives;
     return inner_.Delete(key);
   }
-
- private:
-  Store& inner_;
 };
 
 TEST_F(RetentionTest, WhateverCantBeRemovedTheChainStaysSound) {
