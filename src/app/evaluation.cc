@@ -67,17 +67,11 @@ StatusOr<Metrics> EvaluateCheckpoint(Filesystem& fs, const RunConfig& config,
 
 std::string EvaluationText(const Metrics& metrics, bool json) {
   if (json) return nlohmann::json(metrics).dump(2) + "\n";
-  const auto value = [&](const char* name) {
-    const auto at = metrics.find(name);
-    return at == metrics.end() ? 0.0 : at->second;
-  };
+  const WinRate rate = WinRateOf(nlohmann::json(metrics));
   std::string out;
-  if (value("games") > 0) {
-    const WinRate rate{static_cast<uint64_t>(value("games")), static_cast<uint64_t>(value("wins")),
-                       value("reward_sum")};
-    out =
-        fmt::format("win rate {:.1f} % +- {:.1f}, mean reward {:.3f}, {} games\n",
-                    100 * rate.rate(), 100 * rate.standard_error(), rate.mean_reward(), rate.games);
+  if (rate.games > 0) {
+    out = fmt::format("win rate {}, mean reward {:.3f}, {} games\n", WinRateText(rate),
+                      rate.mean_reward(), rate.games);
   } else {
     for (const auto& [name, sum] : metrics) out += fmt::format("{} = {}\n", name, sum);
   }

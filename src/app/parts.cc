@@ -11,6 +11,8 @@
 namespace pulse {
 namespace {
 
+constexpr uint64_t kMaxKeyFileBytes = 1 << 16;  // a real one has about a hundred
+
 StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
                                               std::function<void(uint64_t, uint64_t)> progress) {
 #ifdef PULSE_HAVE_TORCH
@@ -63,6 +65,19 @@ StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess a
   const std::string root = std::filesystem::absolute(path, error).lexically_normal().string();
   if (error) return InvalidArgument("bucket {}: {}", uri, error.message());
   return OpenFileStore({.root = root, .create = access == BucketAccess::kCreate}, fs, clock);
+}
+
+StatusOr<std::shared_ptr<const SigningKey>> ReadSigningKey(Filesystem& fs,
+                                                           const std::string& path) {
+  if (path.empty()) return nullptr;
+  PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(fs, path, kMaxKeyFileBytes));
+  return SigningKey::FromPem(AsText(pem));
+}
+
+StatusOr<std::string> ReadTrustedKey(Filesystem& fs, const std::string& path) {
+  if (path.empty()) return std::string();
+  PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(fs, path, kMaxKeyFileBytes));
+  return PublicKeyHex(AsText(pem));
 }
 
 StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,

@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "store/filesystem.h"
 #include "store/store.h"
+#include "sync/signature.h"
 #include "trainer/trainer.h"
 
 namespace pulse {
@@ -24,6 +25,11 @@ enum class BucketAccess {
 // "file:///absolute/path", or a plain path. Both references must outlive the store.
 StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
                                             Filesystem& fs, Clock& clock);
+
+// An Ed25519 key in a PEM file: a private one to sign with, and a public one as 64 hexadecimal
+// digits. An empty path gives none.
+StatusOr<std::shared_ptr<const SigningKey>> ReadSigningKey(Filesystem& fs, const std::string& path);
+StatusOr<std::string> ReadTrustedKey(Filesystem& fs, const std::string& path);
 
 // progress: called during a long start (the warm start) with steps done and in all.
 StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,

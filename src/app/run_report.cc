@@ -13,10 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string WinRateText(const WinRate& rate) {
-  return fmt::format("{:.1f} % +- {:.1f}", 100 * rate.rate(), 100 * rate.standard_error());
-}
-
 std::string RatioText(double larger, double smaller) {
   return smaller > 0 ? fmt::format("{:.1f} x", larger / smaller) : "-";
 }

@@ -30,14 +30,6 @@ Status ReadJsonLines(Filesystem& fs, const std::string& path,
   return OkStatus();
 }
 
-WinRate ReadWinRate(const json& metrics) {
-  WinRate rate;
-  rate.games = static_cast<uint64_t>(metrics.value("games", 0.0));
-  rate.wins = static_cast<uint64_t>(metrics.value("wins", 0.0));
-  rate.reward_sum = metrics.value("reward_sum", 0.0);
-  return rate;
-}
-
 // Adds up the trainers' own record; digests by version for comparison with the followers'.
 class MetricsReader {
  public:
@@ -100,7 +92,7 @@ class MetricsReader {
 
   void ReadEvaluation(const json& record) {
     const bool initial = record.at("when") == "initial";
-    (initial ? run_.initial : run_.final) = ReadWinRate(record.at("metrics"));
+    (initial ? run_.initial : run_.final) = WinRateOf(record.at("metrics"));
     (initial ? run_.has_initial : run_.has_final) = true;
   }
 
@@ -125,7 +117,7 @@ StatusOr<FollowerSummary> ReadFollower(Filesystem& fs, const std::string& folder
       follower.mismatches += known == digests.end() || known->second != follower.last_digest;
     } else if (record.at("type") == "evaluation") {
       follower.has_evaluation = true;
-      follower.evaluation = ReadWinRate(record.at("metrics"));
+      follower.evaluation = WinRateOf(record.at("metrics"));
     }
   }));
   return follower;
@@ -135,6 +127,15 @@ StatusOr<FollowerSummary> ReadFollower(Filesystem& fs, const std::string& folder
 
 double WinRate::standard_error() const {
   return games ? std::sqrt(rate() * (1 - rate()) / static_cast<double>(games)) : 0;
+}
+
+WinRate WinRateOf(const json& metrics) {
+  return {static_cast<uint64_t>(metrics.value("games", 0.0)),
+          static_cast<uint64_t>(metrics.value("wins", 0.0)), metrics.value("reward_sum", 0.0)};
+}
+
+std::string WinRateText(const WinRate& rate) {
+  return fmt::format("{:.1f} % +- {:.1f}", 100 * rate.rate(), 100 * rate.standard_error());
 }
 
 double Significance(const WinRate& before, const WinRate& after) {

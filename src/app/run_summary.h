@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct WinRate {
   double standard_error() const;
   double mean_reward() const { return games ? reward_sum / static_cast<double>(games) : 0; }
 };
+
+// Of a trainer's metrics, as an object; no games where it has none. Throws nlohmann's exceptions.
+WinRate WinRateOf(const nlohmann::json& metrics);
+std::string WinRateText(const WinRate& rate);  // "13.9 % +- 0.5"
 
 // (after - before) in units of its standard error: above 5 is no noise.
 double Significance(const WinRate& before, const WinRate& after);

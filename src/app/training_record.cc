@@ -110,7 +110,7 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
   return Append(json{
       {"type", "version"},
       {"round", round},
-      {"version", fmt::format("{}.{}", m.id.epoch, m.id.number)},
+      {"version", m.id.Short()},
       {"digest", m.target_digest.Hex()},
       {"changed", m.changed},
       {"delta_bytes", last_patch_bytes_},

@@ -10,19 +10,6 @@
 namespace pulse {
 namespace {
 
-// Bytes of its own, in memory.
-class OwnedSource final : public ByteSource {
- public:
-  explicit OwnedSource(Bytes bytes) : bytes_(std::move(bytes)) {}
-  uint64_t size() const override { return bytes_.size(); }
-  Status Read(uint64_t offset, ByteSpan out) const override {
-    return MemorySource(bytes_).Read(offset, out);
-  }
-
- private:
-  Bytes bytes_;
-};
-
 // One object on its way in: to memory, or to a file that loses its name as soon as it is mapped.
 class Landing {
  public:

@@ -34,6 +34,19 @@ class MemorySource final : public ByteSource {
   ByteView bytes_;
 };
 
+// Bytes in memory that it owns.
+class OwnedSource final : public ByteSource {
+ public:
+  explicit OwnedSource(Bytes bytes) : bytes_(std::move(bytes)) {}
+  uint64_t size() const override { return bytes_.size(); }
+  Status Read(uint64_t offset, ByteSpan out) const override {
+    return MemorySource(bytes_).Read(offset, out);
+  }
+
+ private:
+  Bytes bytes_;
+};
+
 struct ObjectInfo {
   std::string key;
   uint64_t bytes = 0;

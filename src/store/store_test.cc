@@ -1,6 +1,5 @@
 // The conformance suite over the stores that need no network: memory, and files on the machine's
 // own file system and on the one that forgets; each also behind decorators that inject nothing.
-#include "store/forwarding_store.h"
 #include "store/store.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "store/fault_injecting_filesystem.h"
 #include "store/fault_injecting_store.h"
 #include "store/file_store.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 #include "store/store_conformance.h"
 #include "store/temporary_folder.h"

@@ -91,10 +91,6 @@ class PathFinder {
   size_t deltas_above_anchor_ = 0;
 };
 
-std::string Name(const VersionId& id) {
-  return fmt::format("{}.{}", id.epoch, id.number);
-}
-
 }  // namespace
 
 StatusOr<ChainReader> ChainReader::Open(Store& store, ChainOptions options) {
@@ -208,11 +204,11 @@ Status CheckNotBehind(const VersionId& head, const VersionId& seen) {
 Status CheckPayload(const Manifest& manifest, PayloadRole role, const PayloadFile& file) {
   const PayloadInfo& info = file.info();
   const bool fits =
-      info.role == role && info.run == manifest.run && info.target == Name(manifest.id) &&
+      info.role == role && info.run == manifest.run && info.target == manifest.id.Short() &&
       info.target_digest == manifest.target_digest &&
       SchemaDigest(file.schema()) == manifest.schema_digest &&
       (role == PayloadRole::kAnchor ||
-       (info.base_digest == manifest.base_digest && info.base == Name(manifest.parent->id)));
+       (info.base_digest == manifest.base_digest && info.base == manifest.parent->id.Short()));
   if (fits) return OkStatus();
   return DataLoss(
       "version {}: its {} file says that it is of version {}, run \"{}\", or of another model",

@@ -24,7 +24,6 @@ namespace {
 using testing::CountingNonces;
 using testing::Follower;
 using ::testing::IsEmpty;
-using testing::OwningSource;
 using testing::SameBits;
 using testing::SchemaOf;
 using testing::TestKernels;
@@ -106,7 +105,7 @@ TEST(Golden, TheWriterStillWritesTheSameBytes) {
 Status ReadAs(const std::string& kind, const Bytes& bytes) {
   if (kind == ".head") return ParseHead(bytes, "golden").status();
   if (kind == ".manifest") return ParseManifest(bytes).status();
-  if (kind == ".payload") return PayloadFile::Open(std::make_shared<OwningSource>(bytes)).status();
+  if (kind == ".payload") return PayloadFile::Open(std::make_shared<OwnedSource>(bytes)).status();
   if (kind != ".safetensors") return Internal("{}: not a kind", kind);
   PULSE_ASSIGN_OR_RETURN(const uint64_t header, SafetensorsHeaderBytes(bytes, bytes.size()));
   return ParseSafetensorsHeader(ByteView(bytes).subspan(8, header), bytes.size()).status();

@@ -38,21 +38,8 @@ std::unique_ptr<Spool> MemorySpool() {
   return std::make_unique<Spool>(nullptr, "", uint64_t{1} << 30);
 }
 
-// Owns its bytes, unlike MemorySource.
-class OwningSource final : public ByteSource {
- public:
-  explicit OwningSource(Bytes bytes) : bytes_(std::move(bytes)) {}
-  uint64_t size() const override { return bytes_.size(); }
-  Status Read(uint64_t offset, ByteSpan out) const override {
-    return MemorySource(bytes_).Read(offset, out);
-  }
-
- private:
-  Bytes bytes_;
-};
-
 StatusOr<std::shared_ptr<const PayloadFile>> OpenBytes(Bytes bytes) {
-  return PayloadFile::Open(std::make_shared<OwningSource>(std::move(bytes)));
+  return PayloadFile::Open(std::make_shared<OwnedSource>(std::move(bytes)));
 }
 
 // A delta of one part per element of `shares`.

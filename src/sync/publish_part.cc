@@ -19,19 +19,15 @@ std::unique_ptr<Spool> MakeSpool(Filesystem& fs, const PartOptions& options,
   return std::make_unique<Spool>(&fs, std::move(path), options.memory_bytes);
 }
 
-std::string NumberOf(const VersionId& id) {
-  return fmt::format("{}.{}", id.epoch, id.number);
-}
-
 PayloadInfo InfoOf(const PartOptions& options, const Attempt& attempt, PayloadRole role,
                    const CombinedDigests& digests) {
   PayloadInfo info;
   info.role = role;
   info.run = options.run;
-  info.target = NumberOf(attempt.id);
+  info.target = attempt.id.Short();
   info.target_digest = digests.target.view;
   if (role == PayloadRole::kDelta) {
-    info.base = NumberOf(*attempt.base);
+    info.base = attempt.base->Short();
     info.base_digest = digests.base.view;
     info.tensor_digests = digests.target.tensors;
   }

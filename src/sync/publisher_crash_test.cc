@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/forwarding_store.h"
 #include "store/fault_injecting_filesystem.h"
 #include "store/fault_injecting_store.h"
 #include "store/file_store.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
 #include "sync/publisher.h"

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/clock.h"
-#include "store/forwarding_store.h"
 #include "store/fault_injecting_store.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 #include "store/unsynced_filesystem.h"
 #include "sync/restore_base.h"

@@ -16,19 +16,6 @@ inline const kernels::KernelTable& TestKernels() {
   return table;
 }
 
-// Owns its bytes.
-class OwningSource final : public ByteSource {
- public:
-  explicit OwningSource(Bytes bytes) : bytes_(std::move(bytes)) {}
-  uint64_t size() const override { return bytes_.size(); }
-  Status Read(uint64_t offset, ByteSpan out) const override {
-    return MemorySource(bytes_).Read(offset, out);
-  }
-
- private:
-  Bytes bytes_;
-};
-
 // A reader that keeps what it rebuilt last.
 struct Follower {
   std::optional<LocalVersion> at;
@@ -50,7 +37,7 @@ struct Follower {
         bytes.insert(bytes.end(), piece.begin(), piece.end());
         return OkStatus();
       }));
-      return std::make_shared<OwningSource>(std::move(bytes));
+      return std::make_shared<OwnedSource>(std::move(bytes));
     };
     PULSE_ASSIGN_OR_RETURN(const ChainView view,
                            StackPlan(TestKernels(), plan, plan.from_local ? &base : nullptr, open));

@@ -26,6 +26,10 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
 
 }  // namespace
 
+std::string VersionId::Short() const {
+  return fmt::format("{}.{}", epoch, number);
+}
+
 std::string VersionId::Folder() const {
   return fmt::format("{}.{}.{}", epoch, number, nonce);
 }

@@ -26,6 +26,7 @@ struct VersionId {
   uint64_t number = 0;
   std::string nonce;
 
+  std::string Short() const;   // "<epoch>.<number>": for people, and where the run is known
   std::string Folder() const;  // "<epoch>.<number>.<nonce>"
   // nullopt unless `folder` is exactly what Folder() writes.
   static std::optional<VersionId> FromFolder(std::string_view folder);

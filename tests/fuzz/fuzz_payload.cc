@@ -12,21 +12,10 @@ namespace {
 
 constexpr uint64_t kMostRangeBytes = 1 << 20;  // of what is applied; larger ranges are only opened
 
-class OwnedSource final : public ByteSource {
- public:
-  explicit OwnedSource(ByteView bytes) : bytes_(bytes.begin(), bytes.end()) {}
-  uint64_t size() const override { return bytes_.size(); }
-  Status Read(uint64_t offset, ByteSpan out) const override {
-    return MemorySource(bytes_).Read(offset, out);
-  }
-
- private:
-  Bytes bytes_;
-};
-
 void Try(ByteView bytes) {
   static const kernels::KernelTable kernels = kernels::ChooseKernels("reference").value();
-  const auto file = PayloadFile::Open(std::make_shared<OwnedSource>(bytes));
+  const auto file =
+      PayloadFile::Open(std::make_shared<OwnedSource>(Bytes(bytes.begin(), bytes.end())));
   if (!file.ok()) return;
   for (size_t i = 0; i < (*file)->ranges().size(); ++i) {
     const PayloadRange& range = (*file)->ranges()[i];

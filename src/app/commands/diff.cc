@@ -95,6 +95,7 @@ void AddApply(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("PATCH", a->after, "Patch file")->required();
   command->add_option("-o,--out", a->out, "Checkpoint to write (replaced if it exists)")
       ->required();
+  AddMemoryOption(*command, a->memory_mib);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Apply(env, *a); }; });
 }

@@ -10,7 +10,6 @@
 #include "app/parts.h"
 #include "inference_bridge/follow_loop.h"
 #include "kernels/kernels.h"
-#include "sync/signature.h"
 
 namespace pulse {
 namespace {
@@ -27,13 +26,9 @@ struct FollowArguments {
   FollowLoopOptions loop;
 };
 
-std::string VersionText(const VersionRef& version) {
-  return fmt::format("{}.{}", version.id.epoch, version.id.number);
-}
-
 json ToJson(const FollowResult& r) {
   return {{"type", "version"},
-          {"version", VersionText(r.version)},
+          {"version", r.version.id.Short()},
           {"digest", r.digest.Hex()},
           {"changed", r.changed},
           {"from", r.from_anchor ? "anchor" : "chain"},
@@ -68,12 +63,12 @@ void Print(const Console& console, const FollowResult& r) {
     fmt::print("{}\n", ToJson(r).dump());
   } else if (r.changed) {
     fmt::print(
-        "version {} in place: {} {}, fetched {} for {} of weights, {}\n", VersionText(r.version),
+        "version {} in place: {} {}, fetched {} for {} of weights, {}\n", r.version.id.Short(),
         r.versions, r.from_anchor ? "from an anchor" : "by delta", FormatBytes(r.bytes),
         FormatBytes(r.view_bytes),
         FormatSeconds(r.plan_seconds + r.fetch_seconds + r.rebuild_seconds + r.swap_seconds));
   } else {
-    fmt::print("version {} is in place already\n", VersionText(r.version));
+    fmt::print("version {} is in place already\n", r.version.id.Short());
   }
   std::fflush(stdout);
 }
@@ -115,10 +110,7 @@ Status ReadOptions(Environment& env, FollowArguments& a) {
   a.loop.poll_ms = static_cast<int64_t>(poll_ms);
   a.follower.memory_bytes = a.memory_mib << 20;
   a.follower.layout = a.layout == "folder" ? OutputLayout::kFolder : OutputLayout::kFile;
-  if (!a.trust_key.empty()) {
-    PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(*env.filesystem, a.trust_key, 1 << 16));
-    PULSE_ASSIGN_OR_RETURN(a.follower.trusted_key, PublicKeyHex(AsText(pem)));
-  }
+  PULSE_ASSIGN_OR_RETURN(a.follower.trusted_key, ReadTrustedKey(*env.filesystem, a.trust_key));
   return OkStatus();
 }
 

@@ -59,7 +59,7 @@ json DescribeCheckpoint(const Checkpoint& checkpoint) {
 }
 
 json DescribeVersion(const Manifest& m) {
-  return {{"version", fmt::format("{}.{}", m.id.epoch, m.id.number)},
+  return {{"version", m.id.Short()},
           {"created_unix_ms", m.created_unix_ms},
           {"digest", m.target_digest.Hex()},
           {"delta_bytes", m.bytes(PayloadRole::kDelta)},

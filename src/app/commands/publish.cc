@@ -22,7 +22,7 @@ struct PublishArguments {
 
 void Print(const Console& console, const Published& published) {
   const Manifest& m = published.manifest;
-  const std::string version = fmt::format("{}.{}", m.id.epoch, m.id.number);
+  const std::string version = m.id.Short();
   if (console.json) {
     const nlohmann::json json = {{"run", m.run},
                                  {"version", version},
@@ -49,10 +49,7 @@ Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, a.model));
   PULSE_ASSIGN_OR_RETURN(const auto store,
                          OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
-  if (!a.sign_key.empty()) {
-    PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(*env.filesystem, a.sign_key, 1 << 16));
-    PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, SigningKey::FromPem(AsText(pem)));
-  }
+  PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
   a.publisher.memory_bytes = BlobBytes(a.memory_mib, a.publisher.threads);
   SystemNonces nonces;
   PULSE_ASSIGN_OR_RETURN(

@@ -36,11 +36,7 @@ Status Verify(Environment& env, VerifyArguments& a) {
     PULSE_ASSIGN_OR_RETURN(a.runs, ListRuns(*store));
     if (a.runs.empty()) return NotFound("{}: no run is published there", store->uri());
   }
-  std::string trusted;
-  if (!a.trust_key.empty()) {
-    PULSE_ASSIGN_OR_RETURN(const Bytes pem, ReadFile(*env.filesystem, a.trust_key, 1 << 16));
-    PULSE_ASSIGN_OR_RETURN(trusted, PublicKeyHex(AsText(pem)));
-  }
+  PULSE_ASSIGN_OR_RETURN(const std::string trusted, ReadTrustedKey(*env.filesystem, a.trust_key));
   size_t problems = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const std::string& run : a.runs) {
