@@ -14,7 +14,7 @@ build=(
   libabsl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libhwy-dev
   wamerican                         # the words of the built-in task
 )
-checks=(procps libgtest-dev libgmock-dev libbenchmark-dev python3 clang clang-format clang-tidy libclang-rt-14-dev)
+checks=(procps iproute2 iputils-ping libgtest-dev libgmock-dev libbenchmark-dev python3 clang clang-format clang-tidy libclang-rt-14-dev)
 
 packages=("${build[@]}")
 [ "${1:-}" = "--build-only" ] || packages+=("${checks[@]}")
