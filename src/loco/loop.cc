@@ -60,7 +60,7 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
       pseudo_gradient_(kernels_, runs, options_.gate_open),
       outer_(options_.outer, trainers(), kernels_, runs),
-      exchange_(ExchangeFor(options_, communicator, kernels_)),
+      exchange_(ExchangeFor(options_, communicator_, kernels_)),
       scratch_(masters_.elements()) {}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested) {

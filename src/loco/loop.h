@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "collective/checked.h"
 #include "collective/communicator.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -78,7 +79,7 @@ class Loop {
 
   Options options_;
   Trainer& trainer_;
-  Communicator& communicator_;
+  CheckedCommunicator communicator_;  // every message of the loop
   kernels::KernelTable kernels_;
   const Clock& clock_;
   Logger& logger_;
