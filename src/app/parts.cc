@@ -1,9 +1,13 @@
 #include "app/parts.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <random>
 
 #include "app/torch_plugin.h"
 #include "store/file_store.h"
+#include "store/remote/remote_store.h"
 #include "trainer/synthetic.h"
 
 namespace pulse {
@@ -35,15 +39,29 @@ StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
   return LoadTorchTrainer(std::move(options));
 }
 
+StatusOr<std::unique_ptr<Store>> OpenRemote(std::string_view uri, Filesystem& fs, Clock& clock) {
+  const auto environment = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') return std::nullopt;
+    return value;
+  };
+  std::random_device random;
+  const uint64_t seed = (uint64_t{random()} << 32) | random();
+  return OpenRemoteStore(uri, {fs, clock, environment, seed});
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
                                             Filesystem& fs, Clock& clock) {
+  if (IsRemoteUri(uri)) return OpenRemote(uri, fs, clock);
   std::string_view path = uri;
   const size_t scheme = uri.find("://");
   if (scheme != std::string_view::npos) {
     if (uri.substr(0, scheme) != "file") {
-      return Unimplemented("bucket {}: only file:///path and plain paths are supported", uri);
+      return Unimplemented(
+          "bucket {}: expected s3://, hf://buckets/, http(s)://, file:/// or a plain path",
+          uri.substr(0, scheme + 3));
     }
     path = uri.substr(scheme + 3);
     if (!path.starts_with('/')) {
