@@ -10,7 +10,7 @@ build=(
   build-essential cmake ninja-build
   openmpi-bin libopenmpi-dev        # the runtime that starts ranks
   libtorch-dev                      # the built-in trainer
-  libzstd-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libexpat1-dev
+  libzstd-dev zlib1g-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libexpat1-dev
   libabsl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libhwy-dev
   wamerican                         # the words of the built-in task
 )
