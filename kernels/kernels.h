@@ -8,6 +8,7 @@
 #include "kernels/adamw_view/adamw_view.h"
 #include "kernels/apply/apply.h"
 #include "kernels/cast_view/cast_view.h"
+#include "kernels/class_rank/class_rank.h"
 #include "kernels/diff/diff.h"
 #include "kernels/gate/gate.h"
 #include "kernels/outer_step/outer_step.h"
@@ -21,6 +22,7 @@ struct KernelTable {
   AdamWViewFn adamw_view;
   ApplyFn apply;
   CastToBF16Fn cast_to_bf16;
+  ClassRankBody class_rank;
   DiffFn diff;
   GateFn gate;
   OuterStepFn outer_step;
