@@ -62,7 +62,7 @@ std::string S3Client::UrlOf(const S3Call& call) const {
     url.insert(host, location_.bucket + ".");
   }
   // A slash behind the bucket's name: a path is never empty in what is signed.
-  url += "/" + PercentEncode(call.key, /*keep_slashes=*/true);
+  url += fmt::format("/{}", PercentEncode(call.key, /*keep_slashes=*/true));
   if (!call.query.empty()) url += "?" + EncodeQuery(call.query);
   return url;
 }
