@@ -42,18 +42,24 @@ StatusOr<std::unique_ptr<ChainInput>> OpenInput(Environment& env, const ConvertA
                           {.prefix = prefix, .base = a.base, .decoder_bytes = Spare(a.memory_mib)});
 }
 
-StatusOr<ConvertResult> Run(Environment& env, const ConvertArguments& a, const std::string& work,
-                            ChainInput& input, ChainOutput& output) {
-  PULSE_RETURN_IF_ERROR(env.filesystem->CreateDirectories(work + "/copies"));
+StatusOr<ConvertResult> Run(Environment& env, const std::string& work, ChainInput& input,
+                            ChainOutput& output) {
+  ConvertOptions options;
+  options.work = work + "/copies";
+  PULSE_RETURN_IF_ERROR(env.filesystem->CreateDirectories(options.work));
   const std::atomic<bool>& stop_requested = CatchInterrupts();
-  LiveLine line(env.console);
-  return ConvertChain(
-      *env.filesystem, work + "/copies", input, output, [&](size_t done, size_t total) {
-        if (!env.console.json) {
-          line.Show(fmt::format("convert to {}: {} of {} versions", a.to, done, total));
-        }
-        return !stop_requested.load();
-      });
+  options.stop = [&stop_requested] { return stop_requested.load(); };
+  std::unique_ptr<ProgressBar> bar;
+  uint64_t known = 0;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (bar == nullptr || total != known) {  // the size of all is known behind the first version
+      bar.reset();
+      bar = std::make_unique<ProgressBar>(env.console, "convert", total);
+      known = total;
+    }
+    bar->Update(done);
+  };
+  return ConvertChain(*env.filesystem, input, output, options);
 }
 
 // The folder appears when all versions are in it.
@@ -71,7 +77,7 @@ StatusOr<ConvertResult> ToForeign(Environment& env, const ConvertArguments& a,
   const auto output = MakeForeignOutput(
       fs, std::move(choice),
       {.folder = folder, .spool_path = work + "/spools/", .memory_bytes = Spare(a.memory_mib)});
-  PULSE_ASSIGN_OR_RETURN(const ConvertResult result, Run(env, a, work, input, *output));
+  PULSE_ASSIGN_OR_RETURN(const ConvertResult result, Run(env, work, input, *output));
   PULSE_RETURN_IF_ERROR(fs.Rename(folder, a.out));
   PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs, ParentFolder(a.out)));
   return result;
@@ -97,7 +103,7 @@ StatusOr<ConvertResult> ToNative(Environment& env, const ConvertArguments& a,
                          store->uri(), a.run);
   }
   const auto output = MakeNativeOutput(*publisher);
-  return Run(env, a, work, input, *output);
+  return Run(env, work, input, *output);
 }
 
 Status Convert(Environment& env, ConvertArguments& a) {

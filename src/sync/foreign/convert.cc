@@ -17,7 +17,8 @@ class NativeChain final : public ChainInput {
   size_t size() const override { return versions_.size(); }
 
   StatusOr<ChainVersion> Make(size_t i, const std::string& path, const ViewSource* before,
-                              const Digest& before_digest) override {
+                              const Digest& before_digest,
+                              const std::function<void(uint64_t)>& on_bytes) override {
     const Manifest& manifest = versions_[i];
     std::optional<LocalVersion> local;
     if (before != nullptr) local = LocalVersion{versions_[i - 1].id, before_digest};
@@ -29,7 +30,8 @@ class NativeChain final : public ChainInput {
     PULSE_ASSIGN_OR_RETURN(const ChainView view,
                            StackPlan(kernels_, plan, plan.from_local ? before : nullptr, open));
     PULSE_ASSIGN_OR_RETURN(const ViewDigests digests,
-                           WriteCheckpoint(fs_, path, *view.top, {.expected = plan.target_digest}));
+                           WriteCheckpoint(fs_, path, *view.top,
+                                           {.expected = plan.target_digest, .progress = on_bytes}));
     return ChainVersion{manifest.id.number, path, digests.view, manifest.metadata};
   }
 
@@ -57,7 +59,8 @@ class ForeignChain final : public ChainInput {
   size_t size() const override { return steps_.size() + BaseVersions(); }
 
   StatusOr<ChainVersion> Make(size_t i, const std::string& path, const ViewSource* before,
-                              const Digest& before_digest) override {
+                              const Digest& before_digest,
+                              const std::function<void(uint64_t)>& on_bytes) override {
     if (i < BaseVersions()) {
       PULSE_ASSIGN_OR_RETURN(const ViewDigests digests, ComputeDigests(*base_view_));
       return ChainVersion{0, options_.base, digests.view, {}};
@@ -71,7 +74,11 @@ class ForeignChain final : public ChainInput {
     } else if (base_) {
       base.view = base_view_.get();
     }
-    auto digests = RebuildForeignVersion(fs_, path, *version, base, {});
+    auto digests =
+        RebuildForeignVersion(fs_, path, *version, base, {.on_bytes = [&](uint64_t done) {
+                                if (on_bytes) on_bytes(done);
+                                return OkStatus();
+                              }});
     PULSE_RETURN_IF_ERROR(Annotate(digests.status(), store_.uri()));
     return ChainVersion{mark.number,
                         path,
@@ -117,9 +124,8 @@ class ForeignOutput final : public ChainOutput {
     last_number_ = version.number;
     ForeignEncodeOptions encode;
     encode.make_spool = [this] {
-      // A version needs three at most.
       return std::make_unique<Spool>(&fs_, fmt::format("{}{}", options_.spool_path, spools_++),
-                                     options_.memory_bytes / 3);
+                                     options_.memory_bytes / kMaxForeignSpools);
     };
     PULSE_ASSIGN_OR_RETURN(const auto encoded,
                            format.Encode(delta ? before : nullptr, view, choice_.encoding, encode));
@@ -236,36 +242,44 @@ std::unique_ptr<ChainOutput> MakeNativeOutput(Publisher& publisher) {
   return std::make_unique<NativeOutput>(publisher);
 }
 
-StatusOr<ConvertResult> ConvertChain(Filesystem& fs, const std::string& work, ChainInput& input,
-                                     ChainOutput& output,
-                                     const std::function<bool(size_t, size_t)>& progress) {
+StatusOr<ConvertResult> ConvertChain(Filesystem& fs, ChainInput& input, ChainOutput& output,
+                                     const ConvertOptions& options) {
   std::unique_ptr<Checkpoint> before;
   ChainVersion last;
   ConvertResult result;
+  const auto remove_copy = [&](const std::string& path) {
+    // The base of a chain is no copy of ours.
+    return path.starts_with(options.work + "/") ? fs.Remove(path) : OkStatus();
+  };
+  uint64_t done = 0;
+  uint64_t total = 0;
   for (size_t i = 0; i < input.size(); ++i) {
-    if (progress && !progress(i, input.size())) return Cancelled("stopped on request");
+    if (options.stop && options.stop()) return Cancelled("stopped on request");
     std::unique_ptr<ModelViewSource> before_view;
     if (before) before_view = std::make_unique<ModelViewSource>(before->view());
-    const std::string path = fmt::format("{}/copy-{}.safetensors", work, i);
+    const auto on_bytes = [&](uint64_t bytes) {
+      if (options.progress) options.progress(done + bytes, total);
+    };
     PULSE_ASSIGN_OR_RETURN(ChainVersion version,
-                           input.Make(i, path, before_view.get(), last.digest));
+                           input.Make(i, fmt::format("{}/copy-{}.safetensors", options.work, i),
+                                      before_view.get(), last.digest, on_bytes));
     PULSE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::Open(fs, version.path));
     PULSE_RETURN_IF_ERROR(
         output.Add(version, before_view.get(), last.digest, ModelViewSource(checkpoint->view())));
-    // The copy before is not needed any more; whether it was one of ours shows in its name.
     before_view.reset();
     before = std::move(checkpoint);
-    if (last.path.starts_with(work + "/")) PULSE_RETURN_IF_ERROR(fs.Remove(last.path));
+    PULSE_RETURN_IF_ERROR(remove_copy(last.path));
     if (i == 0) result.first = version.number;
-    result.last = version.number;
     last = std::move(version);
+    done += before->schema().bytes();
+    total = before->schema().bytes() * input.size();
   }
   result.versions = input.size();
+  result.last = last.number;
   result.digest = last.digest;
   result.view_bytes = before ? before->schema().bytes() : 0;
   before.reset();
-  if (last.path.starts_with(work + "/")) PULSE_RETURN_IF_ERROR(fs.Remove(last.path));
-  if (progress) progress(input.size(), input.size());
+  PULSE_RETURN_IF_ERROR(remove_copy(last.path));
   return result;
 }
 

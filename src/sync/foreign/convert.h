@@ -33,8 +33,10 @@ class ChainInput {
   virtual size_t size() const = 0;
   // Writes version i as a checkpoint at `path` (or names one that is there already). The versions
   // are asked for in order; before: the view of version i - 1 with its digest, null for the first.
+  // on_bytes: bytes of the view made so far.
   virtual StatusOr<ChainVersion> Make(size_t i, const std::string& path, const ViewSource* before,
-                                      const Digest& before_digest) = 0;
+                                      const Digest& before_digest,
+                                      const std::function<void(uint64_t)>& on_bytes) = 0;
 };
 
 // All versions of a native run that are kept and can be rebuilt. kNotFound: there are none. All
@@ -85,10 +87,15 @@ struct ConvertResult {
   uint64_t view_bytes = 0;  // of the last view
 };
 
-// Takes every version from `input` to `output`. work: an empty folder for the rolling copy, of
-// which two may be there at once. progress: versions done and all; false: kCancelled.
-StatusOr<ConvertResult> ConvertChain(Filesystem& fs, const std::string& work, ChainInput& input,
-                                     ChainOutput& output,
-                                     const std::function<bool(size_t, size_t)>& progress);
+struct ConvertOptions {
+  std::string work;  // an empty folder for the rolling copy, of which two may be there at once
+  // Bytes of views made so far, and of all versions (0 before the first is made).
+  std::function<void(uint64_t, uint64_t)> progress = {};
+  std::function<bool()> stop = {};  // asked between versions; true: kCancelled
+};
+
+// Takes every version from `input` to `output`.
+StatusOr<ConvertResult> ConvertChain(Filesystem& fs, ChainInput& input, ChainOutput& output,
+                                     const ConvertOptions& options);
 
 }  // namespace pulse

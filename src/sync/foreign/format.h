@@ -70,6 +70,9 @@ struct ForeignReadOptions {
 
 // --- writing
 
+// Spools that a format needs for one version, at most.
+inline constexpr uint64_t kMaxForeignSpools = 3;
+
 struct ForeignEncodeOptions {
   // Where encoded bytes are kept until they are written: a new spool per call.
   std::function<std::unique_ptr<Spool>()> make_spool;
