@@ -5,12 +5,10 @@
 #include <optional>
 #include <random>
 
+#include "app/torch_plugin.h"
 #include "store/file_store.h"
 #include "store/remote/remote_store.h"
 #include "trainer/synthetic.h"
-#ifdef PULSE_HAVE_TORCH
-#include "trainer/torch/torch_trainer.h"
-#endif
 
 namespace pulse {
 namespace {
@@ -19,7 +17,6 @@ constexpr uint64_t kMaxKeyFileBytes = 1 << 16;  // a real one has about a hundre
 
 StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
                                               std::function<void(uint64_t, uint64_t)> progress) {
-#ifdef PULSE_HAVE_TORCH
   const auto& t = config.trainer;
   TorchTrainerOptions options;
   options.seed = config.run.seed;
@@ -39,14 +36,7 @@ StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
       progress(step, total);
     };
   }
-  return MakeTorchTrainer(std::move(options));
-#else
-  (void)config;
-  (void)progress;
-  return Unimplemented(
-      "trainer.kind wordle: this build has no LibTorch; install libtorch-dev and build with "
-      "-DPULSE_TORCH=ON, or use trainer.kind synthetic");
-#endif
+  return LoadTorchTrainer(std::move(options));
 }
 
 StatusOr<std::unique_ptr<Store>> OpenRemote(std::string_view uri, Filesystem& fs, Clock& clock) {
