@@ -5,6 +5,7 @@
 
 #include "core/status.h"
 #include "kernels/adamw/adamw.h"
+#include "kernels/adamw_view/adamw_view.h"
 #include "kernels/apply/apply.h"
 #include "kernels/cast_view/cast_view.h"
 #include "kernels/class_rank/class_rank.h"
@@ -18,6 +19,7 @@ namespace pulse::kernels {
 struct KernelTable {
   std::string_view name;
   AdamWFn adamw;
+  AdamWViewFn adamw_view;
   ApplyFn apply;
   CastToBF16Fn cast_to_bf16;
   ClassRankBody class_rank;
