@@ -214,6 +214,12 @@ std::vector<Field> TrainerFields(RunConfig& c) {
 
 std::vector<Field> OtherFields(RunConfig& c) {
   return {
+      Whole("checkpoint.every", &c.checkpoint.every, 0, 1'000'000,
+            "rounds from checkpoint to checkpoint; 0: none, and no --resume"),
+      Whole("checkpoint.keep", &c.checkpoint.keep, 1, 1'000'000, "how many checkpoints stay"),
+      Text("checkpoint.folder", &c.checkpoint.folder,
+           "folder of the checkpoints, shared by all ranks or each host's own; empty: "
+           "<run.dir>/checkpoints"),
       Flag("publish.enabled", &c.publish.enabled, "whether versions are published at all"),
       Text("publish.bucket", &c.publish.bucket, "URI of the bucket; empty: <run.dir>/bucket"),
       Whole("publish.every", &c.publish.every, 1, 1'000'000, "rounds from version to version"),

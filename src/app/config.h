@@ -58,11 +58,17 @@ struct RunConfig {
     uint64_t warm_start_steps = 500;
     uint64_t warm_start_games = 64;
     double warm_start_learning_rate = 2.5e-3;
-    uint64_t warm_start_threads = 2;
+    uint64_t warm_start_threads = 1;
     // synthetic
     uint64_t elements = 1'000'000;
     double gradient_scale = 1.0;
   } trainer;
+
+  struct {
+    uint64_t every = 10;  // rounds; 0: none
+    uint64_t keep = 2;
+    std::string folder;  // empty: <run.dir>/checkpoints
+  } checkpoint;
 
   struct {
     std::string bucket;  // empty: <run.dir>/bucket
