@@ -87,6 +87,8 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
+  add("exchange", NameOf(options.exchange));
+  add("exchange_memory_bytes", options.exchange_memory_bytes);
   add("seed", options.seed);
   add(kRounds, options.rounds);
   add("local_steps", options.local_steps);
