@@ -22,6 +22,7 @@ KernelTable TableOf(std::string_view name) {
           .adamw = Find(AdamWBodies(), name).run,
           .apply = Find(ApplyBodies(), name).run,
           .cast_to_bf16 = Find(CastToBF16Bodies(), name).run,
+          .class_scan = Find(ClassScanBodies(), name),
           .diff = Find(DiffBodies(), name).run,
           .gate = Find(GateBodies(), name).run,
           .outer_step = Find(OuterStepBodies(), name).run,

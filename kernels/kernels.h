@@ -7,6 +7,7 @@
 #include "kernels/adamw/adamw.h"
 #include "kernels/apply/apply.h"
 #include "kernels/cast_view/cast_view.h"
+#include "kernels/class_scan/class_scan.h"
 #include "kernels/diff/diff.h"
 #include "kernels/gate/gate.h"
 #include "kernels/outer_step/outer_step.h"
@@ -19,6 +20,7 @@ struct KernelTable {
   AdamWFn adamw;
   ApplyFn apply;
   CastToBF16Fn cast_to_bf16;
+  ClassScanBody class_scan;
   DiffFn diff;
   GateFn gate;
   OuterStepFn outer_step;
