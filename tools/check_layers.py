@@ -17,6 +17,8 @@ CONFINED = {
     re.compile(r"^trainer/torch/"): ("src/trainer/torch/", "src/app/", "tests/"),
     re.compile(r"^(nccl|cuda\w*)\.h$"): ("src/collective/nccl", "kernels/"),
     re.compile(r"^hwy/"): ("kernels/",),
+    re.compile(r"^(curl/|expat\.h$)"): ("src/store/remote/",),
+    re.compile(r"^store/remote/"): ("src/store/remote/", "src/app/", "tests/"),
 }
 
 

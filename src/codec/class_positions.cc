@@ -1,15 +1,17 @@
 #include "codec/class_positions.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "codec/rice_set.h"
-#include "kernels/class_scan/class_scan_math.h"
+#include "kernels/class_rank/class_rank_math.h"
 
 namespace pulse {
 namespace {
 
-using kernels::kClasses;
-using kernels::kTileWords;
+using kernels::kRankClasses;
+
+constexpr size_t kTileWords = 2048;
 
 constexpr size_t kSampleWords = 4096;  // 0.4 % of a block
 constexpr size_t kOutliersPerSample = 1024;
@@ -25,12 +27,14 @@ bool MapPays(size_t tiles, size_t idle, size_t entries) {
   return 3 * uint64_t{entries} * idle >= 2 * uint64_t{tiles} * tiles;
 }
 
-std::vector<uint32_t> Ones(std::span<const uint8_t> flags) {
-  std::vector<uint32_t> ones;
-  for (size_t i = 0; i < flags.size(); ++i) {
-    if (flags[i] != 0) ones.push_back(static_cast<uint32_t>(i));
+// The tiles that hold some of `positions`, ascending.
+std::vector<uint32_t> TouchedTiles(std::span<const uint32_t> positions) {
+  std::vector<uint32_t> tiles;
+  for (const uint32_t position : positions) {
+    const auto tile = static_cast<uint32_t>(position / kTileWords);
+    if (tiles.empty() || tiles.back() != tile) tiles.push_back(tile);
   }
-  return ones;
+  return tiles;
 }
 
 template <typename Word>
@@ -85,87 +89,102 @@ uint32_t TopExponent(ByteView words, const kernels::WordLayout& layout) {
   }
 }
 
-kernels::ClassBlock ClassPositionCoder::BlockOf(ByteView before) const {
-  return {.words = before, .layout = layout_, .top = TopExponent(before, layout_), .active = {}};
+void ClassPositionCoder::Classify(ByteView before) {
+  classes_.resize(before.size() / layout_.word_bytes);
+  kernel_.classify_words(before, layout_, TopExponent(before, layout_), classes_);
 }
 
-void ClassPositionCoder::MarkTiles(size_t words, std::span<const uint32_t> positions) {
-  touched_.assign(TilesOf(words), 0);
-  for (const uint32_t position : positions) touched_[position / kTileWords] = 1;
+// Keeps the classes of `tiles` (ascending) alone.
+void ClassPositionCoder::Compact(std::span<const uint32_t> tiles) {
+  size_t kept = 0;
+  for (const uint32_t tile : tiles) {
+    const size_t begin = tile * kTileWords;
+    const size_t length = std::min(kTileWords, classes_.size() - begin);
+    std::memmove(&classes_[kept], &classes_[begin], length);
+    kept += length;
+  }
+  classes_.resize(kept);
+}
+
+// positions: into classes_.
+void ClassPositionCoder::Order(std::span<const uint32_t> positions, ClassOrder& order) const {
+  order.begins = {};
+  for (const uint32_t position : positions) ++order.begins[classes_[position] + size_t{1}];
+  for (size_t c = 0; c < kRankClasses; ++c) order.begins[c + 1] += order.begins[c];
+  order.slots.resize(positions.size());
+  auto next = order.begins;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    order.slots[i] = next[classes_[positions[i]]]++;
+  }
 }
 
 void ClassPositionCoder::Encode(ByteView before, std::span<const uint32_t> positions,
                                 StreamsWriter& out, ClassOrder& order) {
-  kernels::ClassBlock block = BlockOf(before);
-  MarkTiles(before.size() / layout_.word_bytes, positions);
-  const std::vector<uint32_t> used = Ones(touched_);
-  const auto tiles = static_cast<uint32_t>(touched_.size());
-  if (MapPays(tiles, tiles - used.size(), positions.size())) {
-    out.PutNumber(static_cast<uint32_t>(used.size()));
-    EncodeSet(tiles, used, out);
-    block.active = touched_;
-  } else {
-    out.PutNumber(0);
+  Classify(before);
+  const std::vector<uint32_t> touched = TouchedTiles(positions);
+  const size_t tiles = TilesOf(classes_.size());
+  const bool mapped = MapPays(tiles, tiles - touched.size(), positions.size());
+  out.PutNumber(mapped ? static_cast<uint32_t>(touched.size()) : 0);
+  if (mapped) {
+    EncodeSet(static_cast<uint32_t>(tiles), touched, out);
+    Compact(touched);
+    moved_.clear();
+    size_t index = 0;
+    for (const uint32_t position : positions) {
+      while (touched[index] != position / kTileWords) ++index;
+      moved_.push_back(static_cast<uint32_t>(index * kTileWords + position % kTileWords));
+    }
+    positions = moved_;
   }
-  classes_.resize(positions.size());
   ranks_.resize(positions.size());
-  const kernels::ClassCounts counts = scan_.rank(block, positions, classes_.data(), ranks_.data());
-
-  order.begins = {};
-  for (const uint8_t c : classes_) ++order.begins[c + size_t{1}];
-  for (size_t c = 0; c < kClasses; ++c) order.begins[c + 1] += order.begins[c];
-  order.positions.resize(positions.size());
-  std::vector<uint32_t> by_class(positions.size());
-  auto next = order.begins;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const uint32_t at = next[classes_[i]]++;
-    order.positions[at] = positions[i];
-    by_class[at] = ranks_[i];
-  }
-  for (size_t c = 0; c < kClasses; ++c) {
+  const kernels::ClassCounts counts = kernel_.rank(classes_, positions, ranks_.data());
+  Order(positions, order);
+  by_class_.resize(positions.size());
+  for (size_t i = 0; i < positions.size(); ++i) by_class_[order.slots[i]] = ranks_[i];
+  for (size_t c = 0; c < kRankClasses; ++c) {
     if (counts[c] == 0) continue;
-    const auto members =
-        std::span(by_class).subspan(order.begins[c], order.begins[c + 1] - order.begins[c]);
-    out.PutNumber(static_cast<uint32_t>(members.size()));
-    EncodeSet(counts[c], members, out);
+    const uint32_t members = order.begins[c + 1] - order.begins[c];
+    out.PutNumber(members);
+    EncodeSet(counts[c], std::span(by_class_).subspan(order.begins[c], members), out);
   }
 }
 
-Status ClassPositionCoder::Decode(ByteView before, size_t entries, StreamsReader& in,
+Status ClassPositionCoder::Decode(ByteView before, StreamsReader& in, std::span<uint32_t> positions,
                                   ClassOrder& order) {
-  kernels::ClassBlock block = BlockOf(before);
-  const size_t words = before.size() / layout_.word_bytes;
-  const auto tiles = static_cast<uint32_t>(TilesOf(words));
-  std::vector<uint8_t> active;
-  PULSE_ASSIGN_OR_RETURN(const uint32_t used, in.GetNumber(tiles));
-  if (used > 0) {
-    std::vector<uint32_t> members(used);
-    PULSE_RETURN_IF_ERROR(DecodeSet(tiles, in, members));
-    active.assign(tiles, 0);
-    for (const uint32_t tile : members) active[tile] = 1;
-    block.active = active;
+  Classify(before);
+  const auto tiles = static_cast<uint32_t>(TilesOf(classes_.size()));
+  PULSE_ASSIGN_OR_RETURN(const uint32_t mapped, in.GetNumber(tiles));
+  std::vector<uint32_t> active(mapped);
+  if (mapped > 0) {
+    PULSE_RETURN_IF_ERROR(DecodeSet(tiles, in, active));
+    Compact(active);
   }
-  const kernels::ClassCounts counts = scan_.count(block);
-  order.positions.resize(entries);
-  order.begins = {};
-  for (size_t c = 0; c < kClasses; ++c) {
-    uint32_t members = 0;
-    if (counts[c] > 0) {
-      const auto left = static_cast<uint32_t>(entries - order.begins[c]);
-      PULSE_ASSIGN_OR_RETURN(members, in.GetNumber(std::min(counts[c], left)));
-      PULSE_RETURN_IF_ERROR(
-          DecodeSet(counts[c], in, std::span(order.positions).subspan(order.begins[c], members)));
+  const kernels::ClassCounts counts = kernel_.rank(classes_, {}, nullptr);
+  kernels::ClassCounts entries = {};
+  by_class_.resize(positions.size());
+  uint32_t begin = 0;
+  for (size_t c = 0; c < kRankClasses; ++c) {
+    if (counts[c] == 0) continue;
+    const auto left = static_cast<uint32_t>(positions.size() - begin);
+    PULSE_ASSIGN_OR_RETURN(entries[c], in.GetNumber(std::min(counts[c], left)));
+    PULSE_RETURN_IF_ERROR(
+        DecodeSet(counts[c], in, std::span(by_class_).subspan(begin, entries[c])));
+    begin += entries[c];
+  }
+  if (begin != positions.size()) {
+    return DataLoss("the classes hold {} entries, expected {}", begin, positions.size());
+  }
+  kernel_.select(classes_, entries, by_class_.data(), positions.data());
+  Order(positions, order);
+  if (mapped > 0) {
+    for (uint32_t& position : positions) {
+      position =
+          static_cast<uint32_t>(active[position / kTileWords] * kTileWords + position % kTileWords);
     }
-    order.begins[c + 1] = order.begins[c] + members;
   }
-  if (order.begins[kClasses] != entries) {
-    return DataLoss("the classes hold {} entries, expected {}", order.begins[kClasses], entries);
-  }
-  scan_.select(block, order.begins, order.positions.data());
-  MarkTiles(words, order.positions);
-  const auto touched = static_cast<size_t>(std::count(touched_.begin(), touched_.end(), 1));
-  if (MapPays(tiles, tiles - touched, entries) != (used > 0) || (used > 0 && used != touched)) {
-    return DataLoss("a map of {} tiles, where {} of {} have changes", used, touched, tiles);
+  const size_t touched = TouchedTiles(positions).size();
+  if (MapPays(tiles, tiles - touched, positions.size()) ? mapped != touched : mapped != 0) {
+    return DataLoss("a map of {} tiles, where {} of {} have changes", mapped, touched, tiles);
   }
   return OkStatus();
 }

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/bit_streams.h"
+#include "codec/block_streams.h"
 #include "core/status.h"
 
 namespace pulse {

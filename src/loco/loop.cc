@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "kernels/arithmetic/arithmetic.h"
@@ -60,52 +61,116 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
       pseudo_gradient_(kernels_, runs, options_.gate_open),
       outer_(options_.outer, trainers(), kernels_, runs),
-      exchange_(ExchangeFor(options_, communicator, kernels_)),
+      exchange_(ExchangeFor(options_, communicator_, kernels_)),
       scratch_(masters_.elements()) {}
 
-StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested) {
-  const Status started = Start();
+StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
+                           Checkpointer* checkpoints) {
+  checkpoints_ = checkpoints;
+  Status local;
+  const Status started = Start(observer, local);
   if (!started.ok()) return Annotate(started, "start of the run");
-  Status local = observer.OnStart(state_);
   bool stopping = false;
   while (state_.round < options_.rounds && !stopping) {
     auto report = RunRound(local, stop_requested);
     if (!report.ok()) return Annotate(report.status(), fmt::format("round {}", state_.round + 1));
     stopping = report->stopping;
     local = observer.OnRound(state_, *report);
+    const bool last = stopping || state_.round == options_.rounds;
+    if (checkpoints_ != nullptr && checkpoints_->Due(state_.round, last)) {
+      const Status taken = TakeCheckpoint(observer, report->theta, local);
+      if (!taken.ok()) return Annotate(taken, fmt::format("after round {}", state_.round));
+    }
   }
-  // The last observer's error has no next round to travel in.
-  const RankStatus end = {.phase = Phase::kEnd, .round = state_.round};
-  const auto meeting =
-      Meet(communicator_, end, local, fingerprint_, options_.on_non_finite, NextDeadline());
-  if (!meeting.ok()) return Annotate(meeting.status(), "end of the run");
+  const Status ended = End(local);
+  if (!ended.ok()) return Annotate(ended, "end of the run");
   return state_.round == options_.rounds ? RunEnd::kAllRounds : RunEnd::kStopped;
 }
 
-Status Loop::Start() {
+Status Loop::Start(RoundObserver& observer, Status& local) {
   const Deadline deadline = Deadline::After(clock_, options_.start_deadline_ms);
   RankStatus row = {.phase = Phase::kStart};
   // Before the initial weights, which may take long.
-  PULSE_RETURN_IF_ERROR(
-      Meet(communicator_, row, OkStatus(), fingerprint_, options_.on_non_finite, deadline)
-          .status());
-  Status local = OkStatus();
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, OkStatus(), deadline).status());
   if (communicator_.rank() == 0) {
     logger_.info("{}: {} trainers, {} elements, {} kernels, exchange {}", NameOf(options_.mode),
                  trainers(), masters_.elements(), kernels_.name, exchange_->name());
+  }
+  std::optional<CommitRecord> resumed;
+  if (checkpoints_ != nullptr && checkpoints_->resumes()) {
+    PULSE_ASSIGN_OR_RETURN(resumed, checkpoints_->Restore(fingerprint_, state_, deadline));
+  } else if (checkpoints_ != nullptr) {
+    PULSE_RETURN_IF_ERROR(checkpoints_->RequireNone(deadline));
+  }
+  row.step = 1;
+  if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
+  const auto arrays = SharedArrays();
+  PULSE_ASSIGN_OR_RETURN(
+      const auto closings,
+      CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays), {}, NextDeadline()));
+  if (resumed && resumed->theta != closings.front().theta) {
+    return DataLoss(
+        "theta as it was read from the checkpoint has another digest than was committed");
+  }
+  local = resumed ? observer.OnResume(state_, resumed->notes) : observer.OnStart(state_);
+  if (resumed || checkpoints_ == nullptr) return OkStatus();
+  // Waited for: from here on there is always a checkpoint to go back to.
+  PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
+  checkpoints_->WaitForWriter();
+  return MeetOthers({.phase = Phase::kCheckpoint}, local, NextDeadline()).status();
+}
+
+Status Loop::StartAnew(RankStatus row, Deadline deadline) {
+  Status local = OkStatus();
+  if (communicator_.rank() == 0) {
+    if (checkpoints_ != nullptr && checkpoints_->resumes()) {
+      logger_.warn("there is no checkpoint to resume: starting from the beginning");
+    }
     local = Annotate(trainer_.InitialWeights(state_.theta), "initial weights");
     if (local.ok() && !AllBelow(state_.theta, kWeightBound)) {
       local = InvalidArgument("the initial weights are not finite");
     }
   }
-  row.step = 1;
-  PULSE_RETURN_IF_ERROR(
-      Meet(communicator_, row, local, fingerprint_, options_.on_non_finite, deadline).status());
-  PULSE_RETURN_IF_ERROR(TakeInitialWeights(deadline));
-  const auto arrays = SharedArrays();
-  return CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays), {},
-                    NextDeadline())
-      .status();
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, deadline).status());
+  return TakeInitialWeights(deadline);
+}
+
+Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local) {
+  if (checkpoints_->pending()) {
+    // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
+    checkpoints_->WaitForWriter();
+    PULSE_RETURN_IF_ERROR(
+        MeetOthers({.phase = Phase::kCheckpoint, .round = state_.round}, local, NextDeadline())
+            .status());
+  }
+  if (local.ok()) local = checkpoints_->Begin(state_, theta, observer.CheckpointNotes());
+  return OkStatus();
+}
+
+// The last observer's and the last checkpoint's errors have no next round to travel in.
+Status Loop::End(const Status& local) {
+  RankStatus row = {.phase = Phase::kEnd, .round = state_.round};
+  if (checkpoints_ != nullptr) checkpoints_->WaitForWriter();
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
+  if (checkpoints_ == nullptr) return OkStatus();
+  row.step = 1;  // what became of the commit
+  return MeetOthers(row, OkStatus(), NextDeadline()).status();
+}
+
+StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline deadline) {
+  Status mine = local;
+  if (checkpoints_ != nullptr) {
+    row.checkpoint = checkpoints_->ready();
+    if (mine.ok()) mine = checkpoints_->status();
+  }
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, mine, fingerprint_,
+                                               options_.on_non_finite, deadline));
+  if (checkpoints_ != nullptr) {
+    std::vector<uint64_t> ready;
+    for (const RankStatus& rank : meeting.table) ready.push_back(rank.checkpoint);
+    PULSE_RETURN_IF_ERROR(checkpoints_->OnTable(ready, fingerprint_, deadline));
+  }
+  return meeting;
 }
 
 std::vector<SharedArray> Loop::SharedArrays() const {
@@ -181,8 +246,7 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
     row.payload_bytes = exchange_->Prepare(mine);
   }
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
-  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, inner.status(), fingerprint_,
-                                               options_.on_non_finite, NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, MeetOthers(row, inner.status(), NextDeadline()));
   RoundReport& report = round.report;
   report.stopping |= meeting.decision.stop;
   report.entries = 0;

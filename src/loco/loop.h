@@ -7,12 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "collective/checked.h"
 #include "collective/communicator.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/schema.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
+#include "loco/checkpoint/checkpointer.h"
 #include "loco/exchange/exchange.h"
 #include "loco/fingerprint.h"
 #include "loco/inner_phase.h"
@@ -48,9 +50,12 @@ class Loop {
   // then end after the same round.
   // Errors end the run on all ranks: kInvalidArgument for configurations that differ or values that
   // have diverged; kFailedPrecondition for a rank at another round; kDataLoss if theta differs;
-  // what a trainer or an observer returned, on other ranks under its rank's name; the
-  // communicator's errors.
-  StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested);
+  // what a trainer, an observer or the checkpointer returned, on other ranks under its rank's name;
+  // the communicator's errors.
+  // checkpoints: null for none, on all ranks alike; must outlive the call. A run that it resumes
+  // ends with the bits that it would have had unbroken.
+  StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
+                       Checkpointer* checkpoints = nullptr);
 
   const State& state() const { return state_; }
 
@@ -61,8 +66,16 @@ class Loop {
        const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
        std::vector<ViewRun> runs, ModelSchema masters);
 
-  Status Start();
+  // An error of the observer or the checkpointer comes back in `local`, to be told to all ranks at
+  // the next meeting; the others end the run everywhere.
+  Status Start(RoundObserver& observer, Status& local);
+  Status StartAnew(RankStatus row, Deadline deadline);
   Status TakeInitialWeights(Deadline deadline);
+  Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
+  Status End(const Status& local);
+  // Meet, with what the checkpointer has to say and to hear.
+  StatusOr<Meeting> MeetOthers(RankStatus row, const Status& local, Deadline deadline);
+
   StatusOr<RoundReport> RunRound(const Status& local, const std::atomic<bool>& stop_requested);
   Status LocalRound(Round& round);
   Status DdpRound(Round& round);
@@ -78,7 +91,7 @@ class Loop {
 
   Options options_;
   Trainer& trainer_;
-  Communicator& communicator_;
+  CheckedCommunicator communicator_;  // every message of the loop
   kernels::KernelTable kernels_;
   const Clock& clock_;
   Logger& logger_;
@@ -89,6 +102,7 @@ class Loop {
   PseudoGradient pseudo_gradient_;
   OuterPhase outer_;
   std::unique_ptr<Exchange> exchange_;
+  Checkpointer* checkpoints_ = nullptr;
   std::vector<float> scratch_;  // the gradient, later in the round a dense contribution and the sum
 };
 

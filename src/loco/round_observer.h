@@ -1,6 +1,9 @@
 // Who wants to know about agreed rounds: publishing, metrics, checkpoints.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "core/status.h"
 #include "loco/report.h"
 #include "loco/state.h"
@@ -19,6 +22,16 @@ class RoundObserver {
 
   // Before the first round of a run: state.theta holds the weights that it starts from.
   virtual Status OnStart(const State& /*state*/) { return OkStatus(); }
+
+  // Instead, where the run continues from a checkpoint; notes: those kept with it.
+  virtual Status OnResume(const State& /*state*/,
+                          const std::map<std::string, std::string>& /*notes*/) {
+    return OkStatus();
+  }
+
+  // What to keep with a checkpoint that is about to be taken, after OnStart or OnRound; rank 0 is
+  // asked for all. UTF-8.
+  virtual std::map<std::string, std::string> CheckpointNotes() { return {}; }
 
   // After each round. state.round == report.round; state.w holds what this trainer had before the
   // exchange.

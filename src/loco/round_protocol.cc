@@ -20,7 +20,7 @@ namespace {
 //     24     16  fingerprint
 //     40      8  entries
 //     48      8  payload bytes
-//     56      8  0
+//     56      8  1 + the round of a checkpoint that is durable on this rank; 0: none
 constexpr uint32_t kMagic = 0x31524C50;
 constexpr uint8_t kFinite = 1, kStopRequested = 2;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenticated);
@@ -28,7 +28,7 @@ constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenti
 constexpr size_t kMessageBytes = 2000;  // of an error, as others report it
 
 std::string_view NameOf(Phase phase) {
-  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end"};
+  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -116,7 +116,7 @@ Bytes EncodeRankStatus(const RankStatus& status) {
   out.insert(out.end(), status.fingerprint.bytes.begin(), status.fingerprint.bytes.end());
   AppendLittle(status.entries, out);
   AppendLittle(status.payload_bytes, out);
-  AppendLittle(uint64_t{0}, out);
+  AppendLittle(status.checkpoint, out);
   return out;
 }
 
@@ -131,8 +131,8 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
         "a rank's status starts with {:#x}, not {:#x}: do all ranks run the same build?",
         LoadLittle<uint32_t>(at), kMagic);
   }
-  if (at[4] > static_cast<uint8_t>(Phase::kEnd) || at[5] > kLastCode ||
-      at[6] > (kFinite | kStopRequested) || at[7] != 0 || LoadLittle<uint64_t>(at + 56) != 0) {
+  if (at[4] > static_cast<uint8_t>(Phase::kCheckpoint) || at[5] > kLastCode ||
+      at[6] > (kFinite | kStopRequested) || at[7] != 0) {
     return DataLoss("a rank's status is corrupt");
   }
   RankStatus status;
@@ -145,6 +145,7 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   std::copy_n(at + 24, status.fingerprint.bytes.size(), status.fingerprint.bytes.begin());
   status.entries = LoadLittle<uint64_t>(at + 40);
   status.payload_bytes = LoadLittle<uint64_t>(at + 48);
+  status.checkpoint = LoadLittle<uint64_t>(at + 56);
   return status;
 }
 

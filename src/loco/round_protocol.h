@@ -17,7 +17,7 @@
 
 namespace pulse::loco {
 
-enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2 };
+enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2, kCheckpoint = 3 };
 
 // One rank's row.
 struct RankStatus {
@@ -30,6 +30,7 @@ struct RankStatus {
   bool stop_requested = false;
   uint64_t entries = 0;        // of its contribution
   uint64_t payload_bytes = 0;  // of its contribution, as the exchange encodes it
+  uint64_t checkpoint = 0;     // Checkpointer::ready()
 };
 
 inline constexpr size_t kRankStatusBytes = 64;

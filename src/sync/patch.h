@@ -17,6 +17,9 @@
 
 namespace pulse {
 
+// The metadata key that every payload file has, and no other file.
+inline constexpr char kPayloadFormatKey[] = "pulse.format";
+
 // How a range's blob gives its bytes. A new codec takes a new name; names are never reused.
 enum class RangeCodec {
   kSame,  // as in the base; no blob

@@ -166,6 +166,16 @@ class CommandLine(unittest.TestCase):
         self.assertIn(published["digest"], self.run_program("inspect", "copy.safetensors").stdout)
         self.assertIn("4 versions", self.run_program("verify", "bucket").stdout)
 
+    def test_a_damaged_patch_is_not_taken_for_a_checkpoint(self):
+        tensors = model(self.rng)
+        safetensors_file.write(self.path("a"), tensors)
+        safetensors_file.write(self.path("b"), nudge(self.rng, tensors))
+        self.run_program("diff", "a", "b", "-o", "patch")
+        self.assertIn("delta", self.run_program("inspect", "patch").stdout)
+        data = read_bytes(self.path("patch"))
+        write_bytes(self.path("patch"), data.replace(b'"pulse.role":"delta"', b'"pulse.role":"dElta"'))
+        self.assertIn("pulse.role", self.run_program("inspect", "patch", expect=CORRUPT).stderr)
+
     def test_no_change_still_makes_a_version(self):
         tensors = model(self.rng)
         first = json.loads(self.publish(tensors).stdout)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,13 @@ class Recorder final : public RoundObserver {
       : rank_(rank), job_(job), result_(result) {}
   Status OnStart(const State& state) override {
     return job_.observe ? job_.observe(rank_, state, nullptr) : OkStatus();
+  }
+  Status OnResume(const State& state, const std::map<std::string, std::string>& notes) override {
+    if (job_.resumed) job_.resumed(rank_, state, notes);
+    return OkStatus();
+  }
+  std::map<std::string, std::string> CheckpointNotes() override {
+    return {{"rank", std::to_string(rank_)}};
   }
   Status OnRound(const State& state, const RoundReport& report) override {
     result_.reports.push_back(report);
@@ -54,10 +62,25 @@ RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> co
     result.status = loop.status();
     return result;
   }
+  const auto own = MakePosixFilesystem();
+  std::optional<Checkpointer> checkpoints;
+  CheckpointOptions checkpoint_options = job.checkpoints;
+  if (job.change_checkpoints) job.change_checkpoints(rank, checkpoint_options);
+  if (!checkpoint_options.folder.empty()) {
+    const uint64_t elements = trainer.schema().elements();
+    checkpoints.emplace(checkpoint_options,
+                        CheckpointPlace{{static_cast<uint32_t>(rank), 0, 1},
+                                        static_cast<uint32_t>(communicator->size()),
+                                        {0, elements},
+                                        elements},
+                        job.filesystem ? job.filesystem(rank) : *own, *communicator, clock,
+                        *logger);
+  }
   Recorder recorder(rank, job, result);
   const std::atomic<bool> never = false;
   const auto end =
-      (*loop)->Run(recorder, job.stop != nullptr && rank == job.stop_rank ? *job.stop : never);
+      (*loop)->Run(recorder, job.stop != nullptr && rank == job.stop_rank ? *job.stop : never,
+                   checkpoints ? &*checkpoints : nullptr);
   result.status = end.status();
   if (end.ok()) result.end = *end;
   result.state = (*loop)->state();

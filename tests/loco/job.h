@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "core/clock.h"
 #include "core/status.h"
 #include "loco/loop.h"
+#include "store/filesystem.h"
 #include "trainer/synthetic.h"
 #include "trainer/trainer.h"
 
@@ -36,6 +38,12 @@ struct Job {
   std::function<void(int rank, Options& options)> change_options = {};
   std::function<std::unique_ptr<Trainer>(int rank)> make_trainer = {};
   std::function<std::unique_ptr<Communicator>(int rank, std::unique_ptr<Communicator>)> wrap = {};
+  // Where each rank keeps checkpoints; no folder: none are taken.
+  CheckpointOptions checkpoints = {};
+  std::function<void(int rank, CheckpointOptions& options)> change_checkpoints = {};
+  std::function<Filesystem&(int rank)> filesystem = {};  // default: the machine's own
+  std::function<void(int rank, const State& state, const std::map<std::string, std::string>& notes)>
+      resumed = {};
   // Set by the test, seen by rank `stop_rank` alone.
   std::atomic<bool>* stop = nullptr;
   int stop_rank = 0;

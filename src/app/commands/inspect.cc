@@ -120,18 +120,15 @@ void PrintRun(const json& run) {
 
 Status InspectFile(Environment& env, const std::string& path) {
   PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, env.filesystem->Stat(path));
+  PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, path));
   json description;
-  bool described = false;
-  if (entry.kind == DirectoryEntry::Kind::kFile) {
+  if (entry.kind == DirectoryEntry::Kind::kFile &&
+      checkpoint->metadata().contains(kPayloadFormatKey)) {
     PULSE_ASSIGN_OR_RETURN(const auto source, MappedSource::Open(*env.filesystem, path));
     const auto payload = PayloadFile::Open(source);
-    if (payload.ok()) {
-      description = DescribePayload(**payload);
-      described = true;
-    }
-  }
-  if (!described) {
-    PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, path));
+    if (!payload.ok()) return Annotate(payload.status(), path);
+    description = DescribePayload(**payload);
+  } else {
     description = DescribeCheckpoint(*checkpoint);
   }
   if (env.console.json) {
