@@ -5,7 +5,7 @@
 namespace pulse {
 namespace {
 
-constexpr std::array kBenches = {AddBenchKernels, AddBenchExchange};
+constexpr std::array kBenches = {AddBenchKernels, AddBenchExchange, AddBenchSync};
 
 }  // namespace
 
