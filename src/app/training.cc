@@ -66,6 +66,7 @@ Status OpenPublisher(Rank& rank, const TrainingDeps& deps) {
   PublisherOptions options;
   options.run = config.run.name;
   options.state_directory = folder.PublisherState();
+  PULSE_ASSIGN_OR_RETURN(options.codec, CodecSettingFromName(config.publish.codec));
   options.single_writer = config.publish.single_writer;
   options.anchor_share = config.publish.anchor_share;
   options.max_chain_length = config.publish.anchor_every;
