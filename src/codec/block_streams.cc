@@ -35,19 +35,31 @@ ByteView BitSink::Finish() {
   return bytes_;
 }
 
-uint64_t BitSource::GetUnary() {
-  uint64_t zeros = 0;
+bool BitSource::GetCounts(std::span<uint32_t> counts, uint32_t limit) {
+  constexpr int kPeeked = 57;
+  constexpr uint64_t kMask = (uint64_t{1} << kPeeked) - 1;
   const uint64_t end = 8 * uint64_t{bytes_.size()};
-  while (at_ + zeros < end) {
-    const uint64_t word = Peek(at_ + zeros);
-    if (word != 0) {
-      zeros += static_cast<uint64_t>(std::countr_zero(word));
-      at_ += zeros + 1;
-      return zeros;
+  uint64_t zeros = 0;  // since the last one, in the words before this one
+  size_t filled = 0;
+  while (filled < counts.size()) {
+    if (at_ >= end || zeros > limit) return false;
+    int begin = 0;  // behind the last one in this word
+    for (uint64_t word = Peek(at_) & kMask; word != 0; word &= word - 1) {
+      const int one = std::countr_zero(word);
+      zeros += static_cast<uint64_t>(one - begin);
+      if (zeros > limit) return false;
+      counts[filled++] = static_cast<uint32_t>(zeros);
+      zeros = 0;
+      begin = one + 1;
+      if (filled == counts.size()) {
+        at_ += static_cast<uint64_t>(begin);
+        return true;
+      }
     }
-    zeros += 57;
+    zeros += static_cast<uint64_t>(kPeeked - begin);
+    at_ += kPeeked;
   }
-  return ~uint64_t{0};
+  return true;
 }
 
 Status BitSource::Finish(std::string_view what) const {

@@ -64,8 +64,9 @@ class BitSource {
     at_ += static_cast<uint64_t>(bits);
     return value;
   }
-  // The zeros before the next one, which is passed too; ~0 if there is no one.
-  uint64_t GetUnary();
+  // Fills `counts` with the zeros before each of the next ones. False if there are not so many
+  // ones, or a count is above `limit`; then nothing more may be read.
+  bool GetCounts(std::span<uint32_t> counts, uint32_t limit);
   // OK if nothing is left but the zeros that fill the last byte.
   Status Finish(std::string_view what) const;
 

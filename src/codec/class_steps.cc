@@ -1,5 +1,7 @@
 #include "codec/class_steps.h"
 
+#include <algorithm>
+
 #include "codec/rice_set.h"
 
 namespace pulse {
@@ -43,8 +45,10 @@ void ClassStepCoder::Encode(const ClassOrder& order, std::span<const uint64_t> s
 void ClassStepCoder::EncodeClass(std::span<const uint64_t> steps, StreamsWriter& out) {
   if (steps.empty()) return;
   at_level_.clear();
+  uint64_t largest = 0;
   for (uint32_t i = 0; i < steps.size(); ++i) {
     out.raw.Put(IsNegative(steps[i]) ? 1 : 0, 1);
+    largest = std::max(largest, SizeOfStep(steps[i]));
     if (SizeOfStep(steps[i]) >= levels_[1].threshold) at_level_.push_back(i);
   }
   members_ = at_level_;  // of all steps, those at level 1 or above
@@ -64,6 +68,7 @@ void ClassStepCoder::EncodeClass(std::span<const uint64_t> steps, StreamsWriter&
     }
     at_level_.resize(kept);
   }
+  if (largest < 4) return;
   for (const uint64_t step : steps) {
     const uint64_t size = SizeOfStep(step);
     if (size < 4) continue;
@@ -82,7 +87,7 @@ Status ClassStepCoder::Decode(const ClassOrder& order, StreamsReader& in,
   return OkStatus();
 }
 
-Status ClassStepCoder::DecodeLevels(StreamsReader& in, size_t count) {
+StatusOr<bool> ClassStepCoder::DecodeLevels(StreamsReader& in, size_t count) {
   reached_.assign(count, 0);
   at_level_.clear();
   auto among = static_cast<uint32_t>(count);
@@ -100,20 +105,29 @@ Status ClassStepCoder::DecodeLevels(StreamsReader& in, size_t count) {
         at_level_[i] = step;
       }
     }
+    if (level == 1 && reaching == 0) return true;
     at_level_.resize(reaching);
     among = reaching;
   }
-  return OkStatus();
+  return false;
 }
 
 Status ClassStepCoder::DecodeClass(StreamsReader& in, std::span<uint64_t> steps) {
   if (steps.empty()) return OkStatus();
   PULSE_RETURN_IF_ERROR(in.NeedRaw(steps.size()));
   for (uint64_t& step : steps) step = in.raw.Get(1);  // for now, whether it is negative
-  PULSE_RETURN_IF_ERROR(DecodeLevels(in, steps.size()));
+  PULSE_ASSIGN_OR_RETURN(const bool all_ones, DecodeLevels(in, steps.size()));
+  if (all_ones) {
+    for (uint64_t& step : steps) step = step != 0 ? word_mask_ : 1;
+    return OkStatus();
+  }
+  uint64_t extra_bits = 0;
+  for (const uint8_t level : reached_) {
+    extra_bits += static_cast<uint64_t>(levels_[level].extra_bits);
+  }
+  PULSE_RETURN_IF_ERROR(in.NeedRaw(extra_bits));
   for (size_t i = 0; i < steps.size(); ++i) {
     const Level level = levels_[reached_[i]];
-    PULSE_RETURN_IF_ERROR(in.NeedRaw(static_cast<uint64_t>(level.extra_bits)));
     const uint64_t size = level.threshold + GetLong(level.extra_bits, in.raw);
     const bool negative = steps[i] != 0;
     if (!negative && IsNegative(size)) {

@@ -37,7 +37,8 @@ class ClassStepCoder {
 
   void EncodeClass(std::span<const uint64_t> steps, StreamsWriter& out);
   Status DecodeClass(StreamsReader& in, std::span<uint64_t> steps);
-  Status DecodeLevels(StreamsReader& in, size_t count);
+  // Fills reached_; true if all stayed at the first level.
+  StatusOr<bool> DecodeLevels(StreamsReader& in, size_t count);
   uint64_t SizeOfStep(uint64_t step) const { return IsNegative(step) ? Negated(step) : step; }
   bool IsNegative(uint64_t step) const { return step >> (word_bits_ - 1) != 0; }
   uint64_t Negated(uint64_t step) const { return (0 - step) & word_mask_; }

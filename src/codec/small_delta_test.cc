@@ -186,6 +186,20 @@ TEST(SmallDelta, EveryBodyGivesTheSameBytesAndReadsThem) {
   }
 }
 
+// The worked example of docs/format.md.
+TEST(SmallDelta, EncodesAndDecodesTheWorkedExample) {
+  std::vector<uint16_t> words(8, 0x3c80);
+  words[7] = 0x3b80;
+  const Bytes before = ToBytes(words);
+  words[1] = 0x3c81;
+  words[7] = 0x3b7d;
+  const Bytes expected = {0x50, 0x4c, 0x53, 0x01, 0x03, 0x02, 0x00, 0x00, 0x08, 0x00, 0x00,
+                          0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,
+                          0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x0b, 0x00, 0x00, 0x00, 0x07,
+                          0x01, 0x00, 0x01, 0x01, 0x00, 0x01, 0x01, 0x00, 0x09, 0x01};
+  EXPECT_EQ(ExpectRoundTrip(before, ToBytes(words), DType::kBF16), expected);
+}
+
 // What a canonical decoder must make of any bytes: an error, or exactly the change whose one
 // spelling they are.
 void ExpectErrorOrTheOneSpelling(const Bytes& delta, const Bytes& before, DType dtype) {
