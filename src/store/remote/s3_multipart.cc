@@ -26,8 +26,7 @@ class Upload {
         .method = "POST", .key = key_, .query = {{"uploads", ""}}, .permission = "s3:PutObject"};
     PULSE_ASSIGN_OR_RETURN(const S3Reply reply, client_.Run(call));
     if (!reply.response.ok()) return client_.ErrorOf(call, reply);
-    PULSE_ASSIGN_OR_RETURN(id_,
-                           ParseS3Field(reply.body, "InitiateMultipartUploadResult", "UploadId"));
+    PULSE_ASSIGN_OR_RETURN(id_, ParseS3Field(reply.body, "UploadId"));
     return OkStatus();
   }
 
@@ -60,7 +59,7 @@ class Upload {
       return client_.ErrorOf(call, reply);
     }
     finished_ = true;
-    auto etag = ParseS3Field(reply.body, "CompleteMultipartUploadResult", "ETag");
+    auto etag = ParseS3Field(reply.body, "ETag");
     if (etag.ok()) return etag;
     // An error may come behind a 200, as the status is sent before the work is done.
     finished_ = false;
