@@ -6,7 +6,8 @@ Usage: /usr/bin/python3 bench/publish_over_s3.py [--parameters N] [--mbit 200] [
 
 Makes the checkpoints of bench/checkpoint_tools.py (0.6e9 BF16 parameters: 1.2 GB; about 1 % differ), an S3 server
 (rclone) in one network namespace, and the clients in another, joined by a link that `tc tbf` holds to the rate in
-either direction. Needs root, iproute2, python3-numpy, build/venv (tests/stores/make_venv.sh), and 8 GB of disk.
+either direction. Needs root, iproute2, python3-numpy, build/venv (tests/stores/make_venv.sh), 5 GB of disk, and 8 GB
+of memory, as the server keeps its objects there.
 Removes the namespaces and its files whatever happens. Prints a Markdown table.
 """
 import argparse
@@ -89,6 +90,8 @@ class Bench:
                             *arguments)
 
     def all(self):
+        run(*self.link.command(self.link.client, VENV / "python", VENV / "aws", "--endpoint-url", self.endpoint, "s3",
+                               "mb", "s3://bucket"), env=self.env, stdout=subprocess.DEVNULL)
         before, after = self.folder / "before.safetensors", self.folder / "after.safetensors"
         bucket = f"s3://bucket/runs?endpoint={self.endpoint}"
         publish = [self.args.program, "publish", "--bucket", bucket, "--single-writer", "--state",
@@ -126,11 +129,10 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pulseloco-s3-", dir=args.dir))
     server = None
     try:
-        (folder / "served" / "bucket").mkdir(parents=True)
         changed = checkpoint_tools.make_checkpoints(folder, int(args.parameters))
         with Link(args.mbit) as link:
             server = subprocess.Popen(link.command(
-                link.server, VENV / "rclone", "serve", "s3", folder / "served", "--addr", f"{SERVER}:9000",
+                link.server, VENV / "rclone", "serve", "s3", ":memory:", "--addr", f"{SERVER}:9000",
                 "--auth-key", "WRITER,writer", "--config", "/dev/null", "--log-level", "ERROR"))
             time.sleep(2)
             bench = Bench(link, args, folder)
