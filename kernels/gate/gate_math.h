@@ -1,7 +1,7 @@
 // One element of the gate, as gate.h writes it.
 #pragma once
 
-#include "kernels/arithmetic/arithmetic.h"
+#include "kernels/arithmetic/canonical.h"
 #include "kernels/cast_view/cast_view_math.h"
 #include "kernels/gate/gate.h"
 

@@ -87,6 +87,8 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
+  add("exchange.algorithm", NameOf(options.exchange));
+  add("exchange.memory_bytes", options.exchange_memory_bytes);
   add("seed", options.seed);
   add(kRounds, options.rounds);
   add("local_steps", options.local_steps);
@@ -134,7 +136,7 @@ Status ExplainChange(std::string_view what, std::string_view then, std::string_v
     for (const auto& [key, value] : *fields) keys.insert(key);
   }
   std::erase_if(keys, [](const std::string& key) {
-    return key == kRounds || key.starts_with("checkpoint.");
+    return key == kRounds || key.starts_with("checkpoint.") || key.starts_with("exchange.");
   });
   std::vector<std::string> differences;
   for (const std::string& key : keys) {

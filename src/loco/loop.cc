@@ -6,21 +6,18 @@
 #include <utility>
 
 #include "kernels/arithmetic/arithmetic.h"
-#include "loco/exchange/dense.h"
-#include "loco/exchange/sparse_all_gather.h"
 
 namespace pulse::loco {
 namespace {
 
 constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
 
-std::unique_ptr<Exchange> ExchangeFor(const Options& options, Communicator& communicator,
-                                      const kernels::KernelTable& kernels) {
-  Sites sites = GroupBySite(options.sites, static_cast<uint32_t>(communicator.size()));
-  if (options.mode == Mode::kPulseLoco) {
-    return std::make_unique<SparseAllGather>(communicator, kernels, std::move(sites));
-  }
-  return std::make_unique<DenseExchange>(communicator, kernels, std::move(sites));
+AdaptiveOptions ExchangeOptions(const Options& options, uint32_t trainers) {
+  const bool sends_everything = options.mode != Mode::kPulseLoco;
+  return {.kind = options.exchange == ExchangeKind::kAuto && sends_everything ? ExchangeKind::kDense
+                                                                              : options.exchange,
+          .sites = GroupBySite(options.sites, trainers),
+          .memory_bytes = options.exchange_memory_bytes};
 }
 
 }  // namespace
@@ -33,6 +30,7 @@ struct Loop::Round {
   RankClosing closing = {};
   SparseUpdate update = {};
   Decision decision = {};
+  std::vector<uint64_t> entries = {}, payload_bytes = {};  // by trainer, from the last table
 };
 
 StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
@@ -61,7 +59,7 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
       pseudo_gradient_(kernels_, runs, options_.gate_open),
       outer_(options_.outer, trainers(), kernels_, runs),
-      exchange_(ExchangeFor(options_, communicator_, kernels_)),
+      exchange_(communicator_, kernels_, ExchangeOptions(options_, trainers())),
       scratch_(masters_.elements()) {}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
@@ -94,7 +92,7 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   PULSE_RETURN_IF_ERROR(MeetOthers(row, OkStatus(), deadline).status());
   if (communicator_.rank() == 0) {
     logger_.info("{}: {} trainers, {} elements, {} kernels, exchange {}", NameOf(options_.mode),
-                 trainers(), masters_.elements(), kernels_.name, exchange_->name());
+                 trainers(), masters_.elements(), kernels_.name, NameOf(options_.exchange));
   }
   std::optional<CommitRecord> resumed;
   if (checkpoints_ != nullptr && checkpoints_->resumes()) {
@@ -204,7 +202,6 @@ StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool
   report.trainers = trainers();
   report.mode = options_.mode;
   report.rollout_weights = options_.rollout_weights;
-  report.exchange = exchange_->name();
   report.dense_diloco_bytes = DenseBytes(report.elements, report.trainers);
   report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
   report.skipped = true;
@@ -240,18 +237,19 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   RankStatus row = {.phase = Phase::kExchange, .round = state_.round, .step = step};
   row.finite = !inner.ok() || inner->finite;
   row.stop_requested = round.stop_requested.load();
-  row.entries = mine.sparse != nullptr ? mine.sparse->entries() : mine.dense.size();
-  {
-    const PhaseTimer timer(clock_, round.closing.seconds.gate);
-    row.payload_bytes = exchange_->Prepare(mine);
-  }
+  row.entries = mine.entries();
+  row.payload_bytes = exchange_.ExpectedBytes(mine);
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
   PULSE_ASSIGN_OR_RETURN(Meeting meeting, MeetOthers(row, inner.status(), NextDeadline()));
   RoundReport& report = round.report;
   report.stopping |= meeting.decision.stop;
   report.entries = 0;
+  round.entries.clear();
+  round.payload_bytes.clear();
   for (uint32_t k = 0; k < trainers(); ++k) {
     report.entries += meeting.table[k].entries;
+    round.entries.push_back(meeting.table[k].entries);
+    round.payload_bytes.push_back(meeting.table[k].payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
     if (communicator_.rank() == 0) {
       logger_.warn("round {}, step {}: trainer {} dropped for non-finite gradients or weights",
@@ -268,12 +266,20 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   return OkStatus();
 }
 
-Status Loop::SumContributions(Round& round) {
+Status Loop::SumContributions(Round& round, const Contribution& mine) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(exchange_->Sum(round.decision.contributes, scratch_, NextDeadline()));
-  round.closing.traffic.sent += exchange_->traffic().sent;
-  round.closing.traffic.received += exchange_->traffic().received;
-  round.report.skipped = false;
+  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine, {round.decision.contributes, round.entries},
+                                      round.payload_bytes, scratch_, NextDeadline()));
+  round.closing.traffic.sent += exchange_.traffic().sent;
+  round.closing.traffic.received += exchange_.traffic().received;
+  round.closing.traffic.contribution += exchange_.traffic().contribution;
+  RoundReport& report = round.report;
+  const Estimate& estimate = exchange_.estimate();
+  report.exchange = NameOf(estimate.kind);
+  report.estimate.rank_bytes += estimate.rank_bytes;
+  report.estimate.link_bytes += estimate.link_bytes;
+  report.estimate.seconds += estimate.seconds;
+  report.skipped = false;
   return OkStatus();
 }
 
@@ -290,7 +296,7 @@ Status Loop::LocalRound(Round& round) {
     inner_.TakeBack(state_);
   }
   if (round.decision.contributors == 0) return OkStatus();
-  PULSE_RETURN_IF_ERROR(SumContributions(round));
+  PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
   round.report.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
   return OkStatus();
@@ -310,7 +316,7 @@ Status Loop::DdpRound(Round& round) {
       for (const auto& [name, value] : inner->metrics) round.closing.metrics[name] += value;
     }
     if (round.decision.contributors == 0) continue;
-    PULSE_RETURN_IF_ERROR(SumContributions(round));
+    PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
     kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
     inner_.Step(state_, state_.theta, scratch_);
@@ -340,6 +346,7 @@ Status Loop::Close(Round& round) {
   if (!AllBelow(state_.theta, kWeightBound)) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }
+  if (!report.skipped) exchange_.Learn(report.slowest.exchange);
   report.traffic = round.closing.traffic;
   report.seconds = round.closing.seconds;
   report.seconds.digest += waited;

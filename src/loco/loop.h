@@ -15,7 +15,7 @@
 #include "core/status.h"
 #include "kernels/kernels.h"
 #include "loco/checkpoint/checkpointer.h"
-#include "loco/exchange/exchange.h"
+#include "loco/exchange/adaptive.h"
 #include "loco/fingerprint.h"
 #include "loco/inner_phase.h"
 #include "loco/options.h"
@@ -83,7 +83,7 @@ class Loop {
   Contribution MakeContribution(Round& round);
   Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
                      const Contribution& mine);
-  Status SumContributions(Round& round);
+  Status SumContributions(Round& round, const Contribution& mine);
   std::vector<SharedArray> SharedArrays() const;
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
@@ -101,7 +101,7 @@ class Loop {
   InnerPhase inner_;
   PseudoGradient pseudo_gradient_;
   OuterPhase outer_;
-  std::unique_ptr<Exchange> exchange_;
+  AdaptiveExchange exchange_;
   Checkpointer* checkpoints_ = nullptr;
   std::vector<float> scratch_;  // the gradient, later in the round a dense contribution and the sum
 };

@@ -100,6 +100,9 @@ Status Validate(const Options& options, uint32_t trainers) {
                            NameOf(options.mode));
   }
   PULSE_RETURN_IF_ERROR(ValidateSites(options.sites, trainers));
+  if (options.exchange_memory_bytes == 0) {
+    return InvalidArgument("exchange_memory_bytes is 0; expected at least 1");
+  }
   if (options.deadline_ms <= 0 || options.start_deadline_ms <= 0) {
     return InvalidArgument("deadlines are {} and {} ms; expected at least 1", options.deadline_ms,
                            options.start_deadline_ms);

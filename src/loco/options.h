@@ -10,6 +10,7 @@
 
 #include "core/status.h"
 #include "kernels/adamw/adamw.h"
+#include "loco/exchange/choice.h"
 
 namespace pulse::loco {
 
@@ -52,6 +53,12 @@ struct Options {
   // sites[k]: trainer k's site, numbered from 0 without gaps. Part of the order of every sum.
   // Empty: one site.
   std::vector<uint32_t> sites;
+
+  // Algorithm of the exchanges; kAuto: by estimate in pulseloco, dense in diloco and ddp. No bit of
+  // any result depends on it.
+  ExchangeKind exchange = ExchangeKind::kAuto;
+  // Bound of the buffers of one exchange on each rank, bytes; longer arrays go in segments.
+  uint64_t exchange_memory_bytes = uint64_t{512} << 20;
 
   // The run's seed, as the trainer was made with; the loop itself draws nothing.
   uint64_t seed = 1;

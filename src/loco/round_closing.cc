@@ -11,9 +11,9 @@
 namespace pulse::loco {
 namespace {
 
-// 16 theta | 16 shared | 8 sent | 8 received | 6 * 8 seconds | u32 metrics | per metric: u32
-// length, name, f64. Metrics ascend by name.
-constexpr size_t kFixedBytes = 2 * 16 + 2 * 8 + 6 * 8 + 4;
+// 16 theta | 16 shared | 8 sent | 8 received | 8 contribution | 6 * 8 seconds | u32 metrics | per
+// metric: u32 length, name, f64. Metrics ascend by name.
+constexpr size_t kFixedBytes = 2 * 16 + 3 * 8 + 6 * 8 + 4;
 
 using Phases = std::array<double PhaseSeconds::*, 6>;
 constexpr Phases kPhases = {&PhaseSeconds::compute,  &PhaseSeconds::gate,  &PhaseSeconds::meet,
@@ -111,6 +111,7 @@ Bytes EncodeRankClosing(const RankClosing& closing) {
   out.insert(out.end(), closing.shared.bytes.begin(), closing.shared.bytes.end());
   AppendLittle(closing.traffic.sent, out);
   AppendLittle(closing.traffic.received, out);
+  AppendLittle(closing.traffic.contribution, out);
   for (const auto phase : kPhases) AppendDouble(closing.seconds.*phase, out);
   AppendLittle(static_cast<uint32_t>(closing.metrics.size()), out);
   for (const auto& [name, value] : closing.metrics) {
@@ -131,8 +132,9 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   std::copy_n(bytes.data() + 16, closing.shared.bytes.size(), closing.shared.bytes.begin());
   closing.traffic.sent = LoadLittle<uint64_t>(bytes.data() + 32);
   closing.traffic.received = LoadLittle<uint64_t>(bytes.data() + 40);
+  closing.traffic.contribution = LoadLittle<uint64_t>(bytes.data() + 48);
   for (size_t i = 0; i < kPhases.size(); ++i) {
-    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 48 + 8 * i);
+    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 56 + 8 * i);
   }
   PULSE_ASSIGN_OR_RETURN(closing.metrics,
                          DecodeMetrics(LoadLittle<uint32_t>(bytes.data() + kFixedBytes - 4),
@@ -185,6 +187,8 @@ void SumClosings(std::span<const RankClosing> closings, RoundReport& report) {
     for (const auto& [name, value] : closing.metrics) report.metrics[name] += value;
     report.traffic_of_all.sent += closing.traffic.sent;
     report.traffic_of_all.received += closing.traffic.received;
+    report.traffic_of_all.contribution += closing.traffic.contribution;
+    report.most_received = std::max(report.most_received, closing.traffic.received);
     for (const auto phase : kPhases) {
       report.slowest.*phase = std::max(report.slowest.*phase, closing.seconds.*phase);
     }

@@ -10,6 +10,9 @@
 
 namespace pulse::loco {
 
+// What an observer wants kept with a checkpoint: text by key, UTF-8.
+using Notes = std::map<std::string, std::string>;
+
 // Called on every rank by the loop's thread, between rounds, when the digests of theta have been
 // found equal: what is seen here may be committed. `state` is valid during the call.
 //
@@ -24,14 +27,10 @@ class RoundObserver {
   virtual Status OnStart(const State& /*state*/) { return OkStatus(); }
 
   // Instead, where the run continues from a checkpoint; notes: those kept with it.
-  virtual Status OnResume(const State& /*state*/,
-                          const std::map<std::string, std::string>& /*notes*/) {
-    return OkStatus();
-  }
+  virtual Status OnResume(const State& /*state*/, const Notes& /*notes*/) { return OkStatus(); }
 
-  // What to keep with a checkpoint that is about to be taken, after OnStart or OnRound; rank 0 is
-  // asked for all. UTF-8.
-  virtual std::map<std::string, std::string> CheckpointNotes() { return {}; }
+  // Of a checkpoint that is about to be taken, after OnStart or OnRound. Rank 0's are kept.
+  virtual Notes CheckpointNotes() { return {}; }
 
   // After each round. state.round == report.round; state.w holds what this trainer had before the
   // exchange.

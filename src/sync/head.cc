@@ -115,7 +115,6 @@ StatusOr<HeadAt> SwapHead(Store& store, const std::optional<HeadAt>& current, co
     if (!refused && !MayHaveHappened(put.status())) return put.status();
     const StatusOr<HeadAt> now = ReadHead(store, next.run);
     if (now.ok() && now->head.nonce == next.nonce) return now;
-    if (refused) return put.status();
     if (!now.ok() && !absl::IsNotFound(now.status())) {
       return Unavailable("whether the head of run \"{}\" was swapped is unknown: {}; then: {}",
                          next.run, ToStd(put.status().message()), ToStd(now.status().message()));

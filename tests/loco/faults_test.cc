@@ -324,6 +324,17 @@ TEST(DamagedMessage, IsFoundInItsRoundWhicheverItIsAndSenderAndReceiverNamed) {
   }
 }
 
+TEST(DamagedMessage, IsFoundInEveryExchange) {
+  RealClock clock;
+  for (const ExchangeKind kind : kExchangeKinds) {
+    Job job = SmallJob(3);
+    job.options.rounds = 2;
+    job.options.exchange = kind;
+    job.options.sites = {0, 1, 1};
+    ExpectEveryDamagedMessageIsFound(job, clock);
+  }
+}
+
 // One rank's communicator fails at operation n, for every n: all ranks end with an error, none
 // waits.
 TEST(Communicator, FailureAtAnyOperationEndsAllRanks) {

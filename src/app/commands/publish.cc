@@ -16,7 +16,7 @@ namespace pulse {
 namespace {
 
 struct PublishArguments {
-  std::string bucket, model, log_level = "warn", sign_key;
+  std::string bucket, model, codec = "auto", log_level = "warn", sign_key;
   uint64_t keep = 0;
   uint64_t memory_mib = 512;
   std::vector<std::string> also;
@@ -31,6 +31,7 @@ nlohmann::json ToJson(const Manifest& m, const Mirrors& mirrors) {
                          {"version", m.id.Short()},
                          {"digest", m.target_digest.Hex()},
                          {"changed", m.changed},
+                         {"codec", m.codec},
                          {"delta_bytes", m.bytes(PayloadRole::kDelta)},
                          {"anchor_bytes", m.bytes(PayloadRole::kAnchor)},
                          {"anchor_reason", m.reason}};
@@ -90,6 +91,7 @@ Status Publish(Environment& env, PublishArguments& a) {
                          OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
   UploadBars store(*bucket, env.console);
   PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
+  PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
   a.publisher.memory_bytes =
       BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
   SystemNonces nonces;
@@ -131,6 +133,9 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("--run", a->publisher.run, "Run in the bucket")->capture_default_str();
   command->add_flag("--anchor", a->publish.anchor,
                     "Also write a full copy; needed when tensors were added, removed or reshaped");
+  command->add_option("--codec", a->codec, "How the delta is coded")
+      ->check(CLI::IsMember({"auto", "fast", "small"}))
+      ->capture_default_str();
   command->add_option("--state", a->publisher.state_directory,
                       "Folder for a copy of the last version, so that the next publish need not "
                       "rebuild it from the bucket");

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,12 +20,11 @@
 #include "loco/checkpoint/commit_record.h"
 #include "loco/checkpoint/part_file.h"
 #include "loco/fingerprint.h"
+#include "loco/round_observer.h"
 #include "loco/state.h"
 #include "store/filesystem.h"
 
 namespace pulse::loco {
-
-using Notes = std::map<std::string, std::string>;
 
 struct CheckpointOptions {
   std::string folder;   // the same for all ranks, or each host's own
