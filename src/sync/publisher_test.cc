@@ -380,6 +380,27 @@ TEST_F(PublisherTest, AStoreWithoutConditionsNeedsAPromise) {
   ASSERT_TRUE(Publish(**publisher, Mutated(model, 1, 50)).ok());
 }
 
+// A network that carries out each request twice, and passes the second answer on.
+class RepeatingStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
+                           const PutCondition& condition) override {
+    inner_.Put(key, source, condition).status().IgnoreError();
+    return inner_.Put(key, source, condition);
+  }
+};
+
+TEST_F(PublisherTest, ARefusedSwapIsNoLostRaceWhereTheHeadIsItsOwn) {
+  RepeatingStore repeating(*store_);
+  const PublisherDeps deps{repeating, fs_, clock_, nonces_, TestKernels(), *log_};
+  auto publisher = Publisher::Open({}, deps);
+  ASSERT_TRUE(publisher.ok()) << publisher.status();
+  const TestModel model = RandomModel(TinySchema(), 1);
+  ASSERT_TRUE(Publish(**publisher, model).ok());
+  ASSERT_TRUE(Publish(**publisher, Mutated(model, 1, 50)).ok());
+}
+
 // Each version goes to exactly one of those who try for it, and the other is told.
 TEST(PublisherRace, ExactlyOneWinsEachVersion) {
   RealClock clock;
