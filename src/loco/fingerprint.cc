@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +16,9 @@ namespace pulse::loco {
 namespace {
 
 constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
-constexpr std::string_view kRounds = "rounds";
+// No bit of the state after a round depends on these: a resumed run may change them.
+constexpr std::array<std::string_view, 4> kFree = {"rounds", "ranks_per_trainer", "exchange",
+                                                   "exchange_memory_bytes"};
 constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
 
 using Fields = std::map<std::string, std::string>;
@@ -86,11 +89,13 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("arithmetic_contract", kernels::kArithmeticContractVersion);
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
+  add("ranks_per_trainer", options.ranks_per_trainer);
+  add("micro_batches", options.micro_batches);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
   add("exchange", NameOf(options.exchange));
   add("exchange_memory_bytes", options.exchange_memory_bytes);
   add("seed", options.seed);
-  add(kRounds, options.rounds);
+  add("rounds", options.rounds);
   add("local_steps", options.local_steps);
   add("gate_open", options.gate_open);
   add("rollout_weights", NameOf(options.rollout_weights));
@@ -136,7 +141,8 @@ Status ExplainChange(std::string_view what, std::string_view then, std::string_v
     for (const auto& [key, value] : *fields) keys.insert(key);
   }
   std::erase_if(keys, [](const std::string& key) {
-    return key == kRounds || key.starts_with("checkpoint.");
+    return std::find(kFree.begin(), kFree.end(), key) != kFree.end() ||
+           key.starts_with("checkpoint.");
   });
   std::vector<std::string> differences;
   for (const std::string& key : keys) {
