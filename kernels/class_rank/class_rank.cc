@@ -3,9 +3,16 @@
 namespace pulse::kernels {
 
 std::span<const ClassRankBody> ClassRankBodies() {
-  static constexpr ClassRankBody kBodies[] = {
-      {.name = "reference", .classify = ClassifyRef, .rank = RankRef, .select = SelectRef},
-      {.name = "simd", .classify = ClassifySimd, .rank = RankSimd, .select = SelectSimd}};
+  static constexpr ClassRankBody kBodies[] = {{.name = "reference",
+                                               .classify = ClassifyRef,
+                                               .classify_words = ClassifyWordsRef,
+                                               .rank = RankRef,
+                                               .select = SelectRef},
+                                              {.name = "simd",
+                                               .classify = ClassifySimd,
+                                               .classify_words = ClassifyWordsSimd,
+                                               .rank = RankSimd,
+                                               .select = SelectSimd}};
   return kBodies;
 }
 

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "kernels/class_rank/class_rank_bodies.h"
+#include "kernels/class_rank/class_rank_math.h"
 
 namespace pulse::kernels {
 namespace {
@@ -10,7 +11,29 @@ uint32_t ExponentField(float theta) {
   return std::bit_cast<uint32_t>(theta) >> 23 & 0xFF;
 }
 
+template <typename Word>
+void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top,
+                 std::span<uint8_t> classes) {
+  for (size_t i = 0; i < classes.size(); ++i) {
+    classes[i] = ClassOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout, top);
+  }
+}
+
 }  // namespace
+
+void ClassifyWordsRef(ByteView words, const WordLayout& layout, uint32_t top,
+                      std::span<uint8_t> classes) {
+  switch (layout.word_bytes) {
+    case 1:
+      return ClassifyAll<uint8_t>(words, layout, top, classes);
+    case 2:
+      return ClassifyAll<uint16_t>(words, layout, top, classes);
+    case 4:
+      return ClassifyAll<uint32_t>(words, layout, top, classes);
+    default:
+      return ClassifyAll<uint64_t>(words, layout, top, classes);
+  }
+}
 
 void ClassifyRef(std::span<const float> theta, std::span<uint8_t> classes) {
   uint32_t top = 0;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/class_rank/class_rank_bodies.h"
+#include "kernels/class_rank/class_rank_math.h"
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
     HWY_TARGET == HWY_AVX3_ZEN4
@@ -96,6 +97,62 @@ void Classify(std::span<const float> theta, std::span<uint8_t> classes) {
   }
 }
 
+// There is no shift of bytes: pairs of them are shifted, and the mask drops what the upper one let
+// fall into the lower one.
+template <class D>
+HWY_INLINE hn::Vec<D> ShiftWords(D d, hn::Vec<D> words, int bits) {
+  if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    const hn::Repartition<uint16_t, D> pairs;
+    return hn::BitCast(d, hn::ShiftRightSame(hn::BitCast(pairs, words), bits));
+  } else {
+    return hn::ShiftRightSame(words, bits);
+  }
+}
+
+template <typename Word>
+void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top,
+                 std::span<uint8_t> classes) {
+  const hn::ScalableTag<Word> d;
+  const hn::ScalableTag<uint8_t> bytes;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  const auto mask = hn::Set(d, static_cast<Word>(layout.exponent_mask));
+  const auto from = hn::Set(d, static_cast<Word>(top));
+  const auto last = hn::Set(d, Word{kRankClasses - 1});
+  size_t i = 0;
+  for (; i + lanes <= classes.size(); i += lanes) {
+    const auto word = hn::BitCast(d, hn::LoadU(bytes, words.data() + i * sizeof(Word)));
+    const auto exponent = hn::And(ShiftWords(d, word, layout.exponent_shift), mask);
+    const auto of_lane = hn::Min(hn::Sub(from, hn::Min(exponent, from)), last);
+    if constexpr (sizeof(Word) == 1) {
+      hn::StoreU(of_lane, d, classes.data() + i);
+    } else {
+      hn::StoreU(hn::TruncateTo(d8, of_lane), d8, classes.data() + i);
+    }
+  }
+  for (; i < classes.size(); ++i) {
+    classes[i] = ClassOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout, top);
+  }
+}
+
+void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t top,
+                   std::span<uint8_t> classes) {
+#if HWY_TARGET == HWY_SCALAR  // a machine without vectors: nothing to gain
+  ClassifyWordsRef(words, layout, top, classes);
+#else
+  switch (layout.word_bytes) {
+    case 1:
+      return ClassifyAll<uint8_t>(words, layout, top, classes);
+    case 2:
+      return ClassifyAll<uint16_t>(words, layout, top, classes);
+    case 4:
+      return ClassifyAll<uint32_t>(words, layout, top, classes);
+    default:
+      return ClassifyAll<uint64_t>(words, layout, top, classes);
+  }
+#endif
+}
+
 ClassCounts Rank(std::span<const uint8_t> classes, std::span<const uint32_t> positions,
                  uint32_t* ranks) {
   ClassCounts seen = {};
@@ -145,11 +202,17 @@ HWY_AFTER_NAMESPACE();
 namespace pulse::kernels {
 
 HWY_EXPORT(Classify);
+HWY_EXPORT(ClassifyWords);
 HWY_EXPORT(Rank);
 HWY_EXPORT(Select);
 
 void ClassifySimd(std::span<const float> theta, std::span<uint8_t> classes) {
   HWY_DYNAMIC_DISPATCH(Classify)(theta, classes);
+}
+
+void ClassifyWordsSimd(ByteView words, const WordLayout& layout, uint32_t top,
+                       std::span<uint8_t> classes) {
+  HWY_DYNAMIC_DISPATCH(ClassifyWords)(words, layout, top, classes);
 }
 
 ClassCounts RankSimd(std::span<const uint8_t> classes, std::span<const uint32_t> positions,

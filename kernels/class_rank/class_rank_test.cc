@@ -85,6 +85,42 @@ void ExpectLikeTheReference(const ClassRankBody& body, Case& made, size_t shift)
   EXPECT_TRUE(classes.FenceIsIntact() && ranks.FenceIsIntact() && positions.FenceIsIntact());
 }
 
+TEST(ClassRank, ClassifiesWordsOfAnyLayoutDownFromTheGivenExponent) {
+  const std::vector<uint16_t> bf16 = {0x3f80, 0xbf00, 0x4000, 0x3680, 0x0000, 0x7fc1};
+  std::vector<uint8_t> classes(bf16.size());
+  Reference().classify_words(AsBytes(std::span(bf16)), {2, 7, 0xff}, 127, classes);
+  EXPECT_EQ(classes, (std::vector<uint8_t>{0, 1, 0, 15, 15, 0}));
+  const Bytes e4m3 = {0x00, 0x78, 0xf0, 0x09};
+  classes.resize(4);
+  Reference().classify_words(e4m3, {1, 3, 0x0f}, 15, classes);
+  EXPECT_EQ(classes, (std::vector<uint8_t>{15, 0, 1, 14}));
+}
+
+TEST(ClassRank, EveryBodyClassifiesWordsLikeTheReference) {
+  constexpr WordLayout kLayouts[] = {{1, 3, 0x0f},  {1, 2, 0x1f}, {1, 0, 0xff},
+                                     {1, 0, 0},     {2, 7, 0xff}, {2, 10, 0x1f},
+                                     {4, 23, 0xff}, {4, 0, 0},    {8, 52, 0x7ff}};
+  OnEveryTarget([&] {
+    for (const ClassRankBody& body : ClassRankBodies()) {
+      for (const WordLayout& layout : kLayouts) {
+        for (const size_t n : kAwkwardSizes) {
+          Rng rng(4, {.sample = static_cast<uint32_t>(n)});
+          Bytes bytes(n * layout.word_bytes);
+          for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.U32());
+          const uint32_t top = layout.exponent_mask - layout.exponent_mask / 4;
+          std::vector<uint8_t> expected(n);
+          Reference().classify_words(bytes, layout, top, expected);
+          Fenced<uint8_t> words(bytes, n % 3), classes(n, 1);
+          body.classify_words(words.span(), layout, top, classes.span());
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), classes.data()))
+              << body.name << ", " << n << " words of " << layout.word_bytes;
+          ASSERT_TRUE(classes.FenceIsIntact());
+        }
+      }
+    }
+  });
+}
+
 TEST(ClassRank, EveryBodyAndTargetAgreesWithTheReferenceAndSelectsWhatItRanked) {
   OnEveryTarget([] {
     for (const ClassRankBody& body : ClassRankBodies()) {

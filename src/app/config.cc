@@ -223,6 +223,8 @@ std::vector<Field> OtherFields(RunConfig& c) {
       Flag("publish.enabled", &c.publish.enabled, "whether versions are published at all"),
       Text("publish.bucket", &c.publish.bucket, "URI of the bucket; empty: <run.dir>/bucket"),
       Whole("publish.every", &c.publish.every, 1, 1'000'000, "rounds from version to version"),
+      OneOf("publish.codec", &c.publish.codec, {"auto", "fast", "small"},
+            "how deltas are coded; auto: what followers are ready with soonest"),
       Flag("publish.single_writer", &c.publish.single_writer,
            "allow a store without conditional puts: you promise that nobody else publishes"),
       Real("publish.anchor_share", &c.publish.anchor_share, 0.01, 1000,

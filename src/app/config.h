@@ -73,6 +73,7 @@ struct RunConfig {
   struct {
     std::string bucket;  // empty: <run.dir>/bucket
     uint64_t every = 1;  // rounds
+    std::string codec = "auto";
     bool enabled = true;
     bool single_writer = false;
     double anchor_share = 1.0;

@@ -24,6 +24,7 @@ Status RunPublisher::OpenPublisher(bool take_over) {
   options.run = config.run.name;
   options.state_directory = RunFolder{config.run.dir}.PublisherState();
   options.take_over = take_over;
+  PULSE_ASSIGN_OR_RETURN(options.codec, CodecSettingFromName(config.publish.codec));
   options.single_writer = config.publish.single_writer;
   options.anchor_share = config.publish.anchor_share;
   options.max_chain_length = config.publish.anchor_every;

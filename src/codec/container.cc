@@ -27,7 +27,7 @@ uint64_t BlocksFor(uint64_t elements) {
 
 bool IsKnown(CodecId codec) {
   return codec == CodecId::kWordDeltaFast || codec == CodecId::kSparseUpdateFast ||
-         codec == CodecId::kSparseUpdateSmall;
+         codec == CodecId::kWordDeltaSmall || codec == CodecId::kSparseUpdateSmall;
 }
 
 StatusOr<ContainerHeader> ParseHeader(ByteView bytes) {

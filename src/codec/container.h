@@ -19,6 +19,7 @@ inline constexpr uint64_t kContainerBlockElements = uint64_t{1} << 20;
 enum class CodecId : uint8_t {
   kWordDeltaFast = 1,
   kSparseUpdateFast = 2,
+  kWordDeltaSmall = 3,
   kSparseUpdateSmall = 4,
 };
 

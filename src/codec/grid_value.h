@@ -3,7 +3,8 @@
 //
 //   symbol = value's exponent field (8 bits), highest mantissa bit, away
 //   plain  = the mantissa's other 22 bits, without the `below` lowest if they are all zero
-//   below  = clamp(theta's exponent - value's exponent, 0, 22), exponents as fields, 0 taken as 1
+//   below  = clamp(theta's exponent + coarser - value's exponent, 0, 22), exponents as fields, 0
+//            taken as 1; coarser: how many bits the values' grid is coarser than theta's
 //   away   = sign(value) xor sign(theta) xor (theta lies in the upper half of its BF16 cell)
 //
 // A multiple of theta's FP32 spacing has zeros below it: `below` is how many bits that are. The
@@ -24,8 +25,8 @@ inline uint32_t GridExponent(uint32_t bits) {
 }
 
 // Of a value whose symbol, or whose bits, have this exponent field.
-inline unsigned BitsBelowGrid(uint32_t theta, uint32_t value_exponent) {
-  const auto below = static_cast<int32_t>(GridExponent(theta)) -
+inline unsigned BitsBelowGrid(uint32_t theta, uint32_t value_exponent, unsigned coarser) {
+  const auto below = static_cast<int32_t>(GridExponent(theta) + coarser) -
                      static_cast<int32_t>(std::max<uint32_t>(value_exponent, 1));
   return static_cast<unsigned>(std::clamp<int32_t>(below, 0, kPlainMantissaBits));
 }
@@ -53,9 +54,9 @@ inline uint32_t LowBits(uint32_t value, unsigned bits) {
   return value & ((uint32_t{1} << bits) - 1);
 }
 
-// A value that is no multiple of theta's spacing: its plain bits are written whole.
-inline bool IsOffGrid(uint32_t theta, uint32_t value) {
-  return LowBits(value, BitsBelowGrid(theta, value >> 23 & 0xFF)) != 0;
+// A value that is no multiple of the grid's spacing: its plain bits are written whole.
+inline bool IsOffGrid(uint32_t theta, uint32_t value, unsigned coarser) {
+  return LowBits(value, BitsBelowGrid(theta, value >> 23 & 0xFF, coarser)) != 0;
 }
 
 }  // namespace pulse

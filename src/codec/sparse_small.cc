@@ -57,7 +57,8 @@ ClassCounts StartsOf(const ClassCounts& entries) {
 
 class BlockEncoder {
  public:
-  explicit BlockEncoder(const kernels::ClassRankBody& kernel) : kernel_(kernel) {}
+  BlockEncoder(const kernels::ClassRankBody& kernel, unsigned coarser)
+      : kernel_(kernel), coarser_(coarser) {}
 
   void Encode(std::span<const float> theta, std::span<const uint32_t> positions,
               std::span<const float> values, Bytes& out) {
@@ -103,7 +104,7 @@ class BlockEncoder {
       const uint32_t symbol = SymbolOf(at, value);
       s_.symbols[i] = static_cast<uint16_t>(symbol);
       ++s_.counts[CodeOf(s_.classes[positions[i]])][symbol];
-      if (IsOffGrid(at, value)) s_.off_grid.push_back(static_cast<uint32_t>(i));
+      if (IsOffGrid(at, value, coarser_)) s_.off_grid.push_back(static_cast<uint32_t>(i));
     }
   }
 
@@ -124,7 +125,7 @@ class BlockEncoder {
     for (size_t i = 0; i < entries; ++i) {
       const uint32_t position = positions[i];
       const uint32_t symbol = s_.symbols[i];
-      unsigned below = BitsBelowGrid(BitsOf(theta[position]), ExponentOfSymbol(symbol));
+      unsigned below = BitsBelowGrid(BitsOf(theta[position]), ExponentOfSymbol(symbol), coarser_);
       if (off_grid < s_.off_grid.size() && s_.off_grid[off_grid] == i) {
         below = 0;
         ++off_grid;
@@ -136,6 +137,7 @@ class BlockEncoder {
   }
 
   kernels::ClassRankBody kernel_;
+  unsigned coarser_;
   Scratch s_;
 };
 
@@ -143,7 +145,8 @@ class BlockEncoder {
 
 class BlockDecoder {
  public:
-  explicit BlockDecoder(const kernels::ClassRankBody& kernel) : kernel_(kernel) {}
+  BlockDecoder(const kernels::ClassRankBody& kernel, unsigned coarser)
+      : kernel_(kernel), coarser_(coarser) {}
 
   Status Decode(std::span<const float> theta, uint32_t entries, ByteView payload) {
     s_.classes.resize(theta.size());
@@ -227,14 +230,14 @@ class BlockDecoder {
       unsigned length = 0;
       const uint32_t symbol = s_.decoders[code].Decode(bits, &length);
       ++s_.counts[code][symbol];
-      const unsigned below = BitsBelowGrid(at, ExponentOfSymbol(symbol));
+      const unsigned below = BitsBelowGrid(at, ExponentOfSymbol(symbol), coarser_);
       const bool is_off = off_grid < s_.off_grid.size() && s_.off_grid[off_grid] == i;
       const unsigned omitted = is_off ? 0 : below;
       const unsigned plain_bits = kPlainMantissaBits - omitted;
       const uint32_t plain = LowBits(static_cast<uint32_t>(bits >> length), plain_bits);
       reader_.Skip(length + plain_bits);
       if (is_off) {
-        if (LowBits(plain, below) == 0) return DataLoss("value {} is on theta's grid", i);
+        if (LowBits(plain, below) == 0) return DataLoss("value {} is on the grid", i);
         ++off_grid;
       }
       s_.values[i] = std::bit_cast<float>(ValueOfSymbol(at, symbol) | plain << omitted);
@@ -243,6 +246,7 @@ class BlockDecoder {
   }
 
   kernels::ClassRankBody kernel_;
+  unsigned coarser_;
   Scratch s_;
   BitReader reader_;
   std::array<bool, kCodes> occurs_ = {};
@@ -256,9 +260,9 @@ ContainerHeader HeaderFor(uint64_t elements) {
 }  // namespace
 
 Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseUpdate& update,
-                              std::span<const float> theta) {
+                              std::span<const float> theta, unsigned coarser) {
   ContainerWriter writer(HeaderFor(update.elements));
-  const auto encoder = std::make_unique<BlockEncoder>(kernels.class_rank);
+  const auto encoder = std::make_unique<BlockEncoder>(kernels.class_rank, coarser);
   for (size_t b = 0; b < update.blocks(); ++b) {
     const auto positions = update.BlockPositions(b);
     if (!positions.empty()) {
@@ -273,7 +277,7 @@ Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseU
 }
 
 StatusOr<SparseUpdate> DecodeSparseUpdateSmall(const kernels::KernelTable& kernels, ByteView bytes,
-                                               std::span<const float> theta) {
+                                               std::span<const float> theta, unsigned coarser) {
   const auto view = ContainerView::Parse(bytes);
   if (!view.ok()) return Annotate(view.status(), "sparse update");
   PULSE_RETURN_IF_ERROR(Annotate(view->Expect(HeaderFor(theta.size())), "sparse update"));
@@ -283,7 +287,7 @@ StatusOr<SparseUpdate> DecodeSparseUpdateSmall(const kernels::KernelTable& kerne
   // An entry takes more than a byte, or nearly nothing where all are alike: then the arrays grow.
   update.positions.reserve(std::min<uint64_t>(view->entries(), bytes.size()));
   update.values.reserve(std::min<uint64_t>(view->entries(), bytes.size()));
-  const auto decoder = std::make_unique<BlockDecoder>(kernels.class_rank);
+  const auto decoder = std::make_unique<BlockDecoder>(kernels.class_rank, coarser);
   for (uint64_t b = 0; b < view->blocks(); ++b) {
     const ContainerView::Block block = view->block(b);
     if (block.entries > 0) {

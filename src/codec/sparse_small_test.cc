@@ -124,6 +124,24 @@ TEST(SparseSmall, HoldsAnUpdateOfZerosInTwoHundredBytes) {
   EXPECT_LT(ExpectRoundTrip(c).size(), 200u);
 }
 
+// Rounded values take fewer bits when the codec is told, and stay exact when it is told wrong.
+TEST(SparseSmall, WritesOnlyTheBitsOfACoarserGrid) {
+  Case c = Trained(100'000, 10);
+  for (size_t i = 0; i < c.update.values.size(); ++i) {
+    const uint32_t theta = std::bit_cast<uint32_t>(c.theta[c.update.positions[i]]);
+    const float unit = std::bit_cast<float>(((theta >> 23 & 0xFF) - 11) << 23);
+    c.update.values[i] = unit * static_cast<float>(static_cast<int>(i % 31) - 15);
+  }
+  const Bytes exact = ExpectRoundTrip(c);
+  const Bytes coarse = EncodeSparseUpdateSmall(Kernels(), c.update, c.theta, CoarserBits(4));
+  EXPECT_LT(coarse.size() + 10'000, exact.size());
+  for (const unsigned coarser : {CoarserBits(4), CoarserBits(2), 16u}) {
+    const Bytes bytes = EncodeSparseUpdateSmall(Kernels(), c.update, c.theta, coarser);
+    const auto back = DecodeSparseUpdateSmall(Kernels(), bytes, c.theta, coarser);
+    EXPECT_TRUE(back.ok() && SameBits(*back, c.update));
+  }
+}
+
 TEST(GridValue, TakesEveryValueApartAndPutsItTogether) {
   Rng rng(3, {});
   for (int i = 0; i < 100'000; ++i) {
@@ -137,11 +155,14 @@ TEST(GridValue, TakesEveryValueApartAndPutsItTogether) {
 
 TEST(GridValue, KnowsTheMultiplesOfThetasSpacing) {
   const uint32_t one = std::bit_cast<uint32_t>(1.0f);
-  EXPECT_FALSE(IsOffGrid(one, std::bit_cast<uint32_t>(0x1p-23f * 77)));
-  EXPECT_TRUE(IsOffGrid(one, std::bit_cast<uint32_t>(0x1p-24f * 77)));
-  EXPECT_FALSE(IsOffGrid(one, std::bit_cast<uint32_t>(-3.0f)));
-  EXPECT_FALSE(IsOffGrid(one, 0));
-  EXPECT_TRUE(IsOffGrid(one, 1));
+  EXPECT_FALSE(IsOffGrid(one, std::bit_cast<uint32_t>(0x1p-23f * 77), 0));
+  EXPECT_TRUE(IsOffGrid(one, std::bit_cast<uint32_t>(0x1p-24f * 77), 0));
+  EXPECT_FALSE(IsOffGrid(one, std::bit_cast<uint32_t>(-3.0f), 0));
+  EXPECT_FALSE(IsOffGrid(one, 0, 0));
+  EXPECT_TRUE(IsOffGrid(one, 1, 0));
+  const uint32_t quarter_of_a_bf16_step = std::bit_cast<uint32_t>(0x1p-9f * 5);
+  EXPECT_FALSE(IsOffGrid(one, quarter_of_a_bf16_step, CoarserBits(2)));
+  EXPECT_TRUE(IsOffGrid(one, quarter_of_a_bf16_step, CoarserBits(1)));
 }
 
 // A symbol's lowest bit is 0 for the sign that leads to the nearer edge of theta's BF16 cell.

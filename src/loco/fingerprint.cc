@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,8 +16,7 @@ namespace {
 
 constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
 // No bit of the state after a round depends on these: a resumed run may change them.
-constexpr std::array<std::string_view, 4> kFree = {"rounds", "ranks_per_trainer", "exchange",
-                                                   "exchange_memory_bytes"};
+constexpr std::string_view kRounds = "rounds", kRanksPerTrainer = "ranks_per_trainer";
 constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
 
 using Fields = std::map<std::string, std::string>;
@@ -89,13 +87,13 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("arithmetic_contract", kernels::kArithmeticContractVersion);
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
-  add("ranks_per_trainer", options.ranks_per_trainer);
+  add(kRanksPerTrainer, options.ranks_per_trainer);
   add("micro_batches", options.micro_batches);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
-  add("exchange", NameOf(options.exchange));
-  add("exchange_memory_bytes", options.exchange_memory_bytes);
+  add("exchange.algorithm", NameOf(options.exchange));
+  add("exchange.memory_bytes", options.exchange_memory_bytes);
   add("seed", options.seed);
-  add("rounds", options.rounds);
+  add(kRounds, options.rounds);
   add("local_steps", options.local_steps);
   add("gate_open", options.gate_open);
   add("rollout_weights", NameOf(options.rollout_weights));
@@ -141,8 +139,8 @@ Status ExplainChange(std::string_view what, std::string_view then, std::string_v
     for (const auto& [key, value] : *fields) keys.insert(key);
   }
   std::erase_if(keys, [](const std::string& key) {
-    return std::find(kFree.begin(), kFree.end(), key) != kFree.end() ||
-           key.starts_with("checkpoint.");
+    return key == kRounds || key == kRanksPerTrainer || key.starts_with("checkpoint.") ||
+           key.starts_with("exchange.");
   });
   std::vector<std::string> differences;
   for (const std::string& key : keys) {

@@ -20,7 +20,8 @@ constexpr char kBaseDigestKey[] = "pulse.base_digest";
 constexpr char kTargetDigestKey[] = "pulse.target_digest";
 constexpr char kTensorsKey[] = "pulse.tensors";
 
-constexpr RangeCodec kCodecs[] = {RangeCodec::kSame, RangeCodec::kRaw, RangeCodec::kFast};
+constexpr RangeCodec kCodecs[] = {RangeCodec::kSame, RangeCodec::kRaw, RangeCodec::kFast,
+                                  RangeCodec::kSmall};
 
 // One row per tensor: [name, dtype, shape, digest, ranges], a range being [begin, end, codec,
 // changed]; an anchor has neither digests nor codecs.
@@ -217,6 +218,8 @@ std::string_view NameOf(RangeCodec codec) {
       return "raw";
     case RangeCodec::kFast:
       return "fast";
+    case RangeCodec::kSmall:
+      return "small";
   }
   return "";
 }

@@ -83,7 +83,7 @@ class CommandLine(unittest.TestCase):
     def test_every_command_explains_itself(self):
         top = self.run_program("--help").stdout
         for command in ("train", "evaluate", "report", "publish", "follow", "diff", "apply", "inspect",
-                        "verify", "gc"):
+                        "verify", "convert", "gc"):
             self.assertIn(command, top)
             self.assertIn("--help", self.run_program(command, "--help").stdout)
         self.assertRegex(self.run_program("--version").stdout, r"^pulseloco \d+\.\d+\.\d+")

@@ -7,6 +7,9 @@
 namespace pulse {
 
 // Adds itself to `bench`, as commands add themselves to the program.
+void AddBenchCodec(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchKernels(CLI::App& bench, Environment& env, Action& chosen);
+void AddBenchExchange(CLI::App& bench, Environment& env, Action& chosen);
+void AddBenchSync(CLI::App& bench, Environment& env, Action& chosen);
 
 }  // namespace pulse

@@ -6,6 +6,7 @@
 #include "app/command_line.h"
 #include "app/parts.h"
 #include "app/retain.h"
+#include "app/upload_bars.h"
 #include "kernels/kernels.h"
 #include "sync/checkpoint.h"
 #include "sync/foreign/mirror.h"
@@ -15,7 +16,7 @@ namespace pulse {
 namespace {
 
 struct PublishArguments {
-  std::string bucket, model, log_level = "warn", sign_key;
+  std::string bucket, model, codec = "auto", log_level = "warn", sign_key;
   uint64_t keep = 0;
   uint64_t memory_mib = 512;
   std::vector<std::string> also;
@@ -30,6 +31,7 @@ nlohmann::json ToJson(const Manifest& m, const Mirrors& mirrors) {
                          {"version", m.id.Short()},
                          {"digest", m.target_digest.Hex()},
                          {"changed", m.changed},
+                         {"codec", m.codec},
                          {"delta_bytes", m.bytes(PayloadRole::kDelta)},
                          {"anchor_bytes", m.bytes(PayloadRole::kAnchor)},
                          {"anchor_reason", m.reason}};
@@ -85,16 +87,18 @@ Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
   PULSE_ASSIGN_OR_RETURN(const auto logger, MakeLogger(a.log_level, ""));
   PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, a.model));
-  PULSE_ASSIGN_OR_RETURN(const auto store,
+  PULSE_ASSIGN_OR_RETURN(const auto bucket,
                          OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
+  UploadBars store(*bucket, env.console);
   PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
+  PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
   a.publisher.memory_bytes =
       BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
   SystemNonces nonces;
   PULSE_ASSIGN_OR_RETURN(
       const auto publisher,
-      Publisher::Open(a.publisher, {*store, *env.filesystem, env.clock, nonces, kernels, *logger}));
-  PULSE_ASSIGN_OR_RETURN(const Mirrors mirrors, MakeMirrors(a, *store, *env.filesystem));
+      Publisher::Open(a.publisher, {store, *env.filesystem, env.clock, nonces, kernels, *logger}));
+  PULSE_ASSIGN_OR_RETURN(const Mirrors mirrors, MakeMirrors(a, store, *env.filesystem));
   const ModelViewSource view(checkpoint->view());
   const uint64_t bytes = checkpoint->schema().bytes();
   const uint64_t number = publisher->head_version() ? publisher->head_version()->id.number + 1 : 1;
@@ -104,12 +108,16 @@ Status Publish(Environment& env, PublishArguments& a) {
                                          [&bar](uint64_t done) { bar.Update(done); }));
   }
   auto bar = std::make_unique<ProgressBar>(env.console, "publish", bytes);
-  a.publish.progress = [&bar](uint64_t done) { bar->Update(done); };
+  a.publish.progress = [&bar, bytes](uint64_t done) {
+    if (bar == nullptr) return;
+    bar->Update(done);
+    if (done >= bytes) bar.reset();  // finishes its line before those of uploads start
+  };
   PULSE_ASSIGN_OR_RETURN(const Published published, publisher->Publish(view, a.publish));
   bar.reset();
   for (const auto& mirror : mirrors) PULSE_RETURN_IF_ERROR(mirror->Write(published.manifest));
   Print(env.console, published.manifest, mirrors);
-  if (a.keep > 0) RetainNewest(*store, a.publisher.run, a.keep, env.clock, *logger);
+  if (a.keep > 0) RetainNewest(store, a.publisher.run, a.keep, env.clock, *logger);
   return OkStatus();
 }
 
@@ -125,6 +133,9 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("--run", a->publisher.run, "Run in the bucket")->capture_default_str();
   command->add_flag("--anchor", a->publish.anchor,
                     "Also write a full copy; needed when tensors were added, removed or reshaped");
+  command->add_option("--codec", a->codec, "How the delta is coded")
+      ->check(CLI::IsMember({"auto", "fast", "small"}))
+      ->capture_default_str();
   command->add_option("--state", a->publisher.state_directory,
                       "Folder for a copy of the last version, so that the next publish need not "
                       "rebuild it from the bucket");

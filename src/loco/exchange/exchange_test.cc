@@ -89,6 +89,12 @@ TEST_P(EveryExchange, ComputesItOverSeveralBlocks) {
       setting(), {{0, 1, 0, 1, 2}, kSparseBlockElements + 1237, SyntheticData::kCancelling, 0.8});
 }
 
+TEST_P(EveryExchange, ComputesItWhereSegmentsOverlap) {
+  // Above a million entries, in three segments.
+  ExpectCanonicalSum(setting(),
+                     {{0, 0}, 2 * kSparseBlockElements + 9, SyntheticData::kCancelling, 0.3});
+}
+
 TEST_P(EveryExchange, ComputesItOverArraysShorterThanTheJob) {
   for (const uint64_t elements : {0, 1, 3, 7}) {
     ExpectCanonicalSum(setting(), {{0, 0, 1, 1, 2}, elements, SyntheticData::kCancelling, 0.9});

@@ -133,6 +133,15 @@ TEST(CutByEntries, TakesAsManyBlocksAsFitAndCutsThoseThatDoNot) {
             (std::vector<uint64_t>{0, kBlock, 2 * kBlock}));
 }
 
+TEST(CutFiner, KeepsBordersAndAddsMoreAtBlocks) {
+  EXPECT_EQ(CutFiner({0, 10 * kBlock + 5}, 4),
+            (std::vector<uint64_t>{0, 3 * kBlock, 6 * kBlock, 9 * kBlock, 10 * kBlock + 5}));
+  EXPECT_EQ(CutFiner({0, kBlock, 5 * kBlock}, 2),
+            (std::vector<uint64_t>{0, kBlock, 4 * kBlock, 5 * kBlock}));
+  EXPECT_EQ(CutFiner({0, 7}, 8), (std::vector<uint64_t>{0, 7}));
+  EXPECT_EQ(CutFiner({0}, 8), (std::vector<uint64_t>{0}));
+}
+
 // Nothing of this is ever allocated: 64-bit counts are what is tested.
 TEST(CutByEntries, CountsBeyond32Bits) {
   constexpr uint64_t kBlocks = 5000;                                // 5.2 * 10^9 elements ...

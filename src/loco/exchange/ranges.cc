@@ -79,6 +79,16 @@ std::vector<uint64_t> CutByEntries(uint64_t elements, std::span<const uint64_t> 
   return borders;
 }
 
+std::vector<uint64_t> CutFiner(const std::vector<uint64_t>& borders, uint64_t pieces) {
+  const uint64_t blocks = (SparseBlocksFor(borders.back()) + pieces - 1) / pieces;
+  std::vector<uint64_t> finer = {0};
+  for (size_t i = 0; i + 1 < borders.size(); ++i) {
+    AppendPieces(borders[i], borders[i + 1], std::max<uint64_t>(blocks, 1) * kSparseBlockElements,
+                 finer);
+  }
+  return finer;
+}
+
 StatusOr<std::vector<uint64_t>> AgreeOnSegments(Communicator& communicator,
                                                 const Contribution& mine, const AgreedRound& round,
                                                 uint64_t elements, uint64_t bytes_per_element,

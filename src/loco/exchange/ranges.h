@@ -36,6 +36,10 @@ std::vector<uint64_t> CutByEntries(uint64_t elements, std::span<const uint64_t> 
 std::vector<uint64_t> CutEvenly(uint64_t elements, uint64_t bytes_per_element,
                                 uint64_t memory_bytes);
 
+// Borders of finer segments: whole blocks again where they were, none longer than a `pieces`-th of
+// the whole (rounded up to blocks).
+std::vector<uint64_t> CutFiner(const std::vector<uint64_t>& borders, uint64_t pieces);
+
 // Collective if the round's entries may need more than memory_bytes: then the ranks tell each other
 // how their entries are spread (8 bytes a block) before CutByEntries. One segment otherwise.
 StatusOr<std::vector<uint64_t>> AgreeOnSegments(Communicator& communicator,

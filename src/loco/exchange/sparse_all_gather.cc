@@ -1,11 +1,18 @@
 #include "loco/exchange/sparse_all_gather.h"
 
+#include <future>
 #include <vector>
 
 #include "loco/exchange/payload.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
+namespace {
+
+constexpr uint64_t kSegmentsAtATime = 3;           // one encoded, one on its way, one added up
+constexpr uint64_t kWorthOverlapping = 1'000'000;  // entries: tens of milliseconds of work
+
+}  // namespace
 
 Status SparseAllGather::Fold(std::vector<Bytes> payloads, std::span<const uint8_t> contributes,
                              std::span<float> sum) const {
@@ -15,22 +22,36 @@ Status SparseAllGather::Fold(std::vector<Bytes> payloads, std::span<const uint8_
   return OkStatus();
 }
 
+// While one segment is on its way, the next is encoded and the last one added up, on threads of
+// their own: one that works and one that mostly waits for the network share the cores well. Only
+// this thread calls the communicator.
 Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
                             std::span<float> sum, Deadline deadline) {
   traffic_ = {};
-  PULSE_ASSIGN_OR_RETURN(const auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(),
-                                                             0, memory_bytes_, deadline));
-  for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    const Bytes payload = EncodePayload(mine, borders[i], borders[i + 1]);
+  PULSE_ASSIGN_OR_RETURN(auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(), 0,
+                                                       memory_bytes_ / kSegmentsAtATime, deadline));
+  if (round.total_entries() >= kWorthOverlapping) borders = CutFiner(borders, segments_);
+  if (borders.size() < 2) return OkStatus();
+  const size_t segments = borders.size() - 1;
+  const auto policy = segments > 1 ? std::launch::async : std::launch::deferred;
+  std::future<Bytes> encoding;
+  std::future<Status> folding;
+  const auto encode = [&](size_t i) { return EncodePayload(mine, borders[i], borders[i + 1]); };
+  Bytes payload = encode(0);
+  // Returning early waits for both threads: their futures' destructors do.
+  for (size_t i = 0; i < segments; ++i) {
+    if (i + 1 < segments) encoding = std::async(policy, encode, i + 1);
     std::vector<Bytes> payloads;
     PULSE_RETURN_IF_ERROR(communicator_.AllGather(payload, payloads, deadline));
     traffic_.contribution += payload.size();
     traffic_.sent += payload.size() * (payloads.size() - 1);
     traffic_.received += BytesOfOthers(payloads, communicator_.rank());
-    PULSE_RETURN_IF_ERROR(Fold(std::move(payloads), round.contributes,
-                               sum.subspan(borders[i], borders[i + 1] - borders[i])));
+    if (folding.valid()) PULSE_RETURN_IF_ERROR(folding.get());
+    folding = std::async(policy, &SparseAllGather::Fold, this, std::move(payloads),
+                         round.contributes, sum.subspan(borders[i], borders[i + 1] - borders[i]));
+    if (encoding.valid()) payload = encoding.get();
   }
-  return OkStatus();
+  return folding.get();
 }
 
 }  // namespace pulse::loco

@@ -12,14 +12,19 @@ namespace pulse::loco {
 
 class SparseAllGather final : public Exchange {
  public:
-  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers,
-  // equal on all ranks.
+  // Fewer segments than this leave too little to overlap, more cost a call's latency each.
+  static constexpr uint64_t kSegments = 8;
+
+  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers.
+  // segments: at least so many where an exchange is large, so that encoding, sending and adding
+  // overlap. Both equal on all ranks.
   SparseAllGather(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-                  uint64_t memory_bytes)
+                  uint64_t memory_bytes, uint64_t segments = kSegments)
       : communicator_(communicator),
         kernels_(kernels),
         sites_(std::move(sites)),
-        memory_bytes_(memory_bytes) {}
+        memory_bytes_(memory_bytes),
+        segments_(segments) {}
 
   std::string_view name() const override { return "sparse-all-gather"; }
   Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
@@ -35,6 +40,7 @@ class SparseAllGather final : public Exchange {
   kernels::KernelTable kernels_;
   Sites sites_;
   uint64_t memory_bytes_;
+  uint64_t segments_;
   Traffic traffic_;
 };
 

@@ -22,11 +22,12 @@ struct AwsSigning {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;                           // absolute, encoded as it is to be sent
-  std::vector<std::string> headers;          // "Name: value"
-  std::vector<std::string> private_headers;  // the same, but for the first host alone: credentials
-  std::optional<AwsSigning> signing;         // likewise
-  ByteView body;                             // of PUT and POST; must outlive the exchange
+  std::string url;                        // absolute, encoded as it is to be sent
+  std::vector<std::string> headers = {};  // "Name: value"
+  std::vector<std::string> private_headers =
+      {};                                  // the same, but for the first host alone: credentials
+  std::optional<AwsSigning> signing = {};  // likewise
+  ByteView body = {};                      // of PUT and POST; must outlive the exchange
   // Never on a connection used before: a client may silently repeat a request whose connection
   // turned out dead, and a conditional put must not be repeated unseen.
   bool fresh_connection = false;

@@ -187,6 +187,9 @@ class HfVersion : public ForeignVersion {
 
   Status AddFile(Store& store, const std::string& name) {
     const std::string key = mark_.key + name;
+    // The index is a stranger's: what no store could hold is its damage, not our caller's.
+    if (!CheckKey(key).ok())
+      return DataLoss("the index names \"{}\", which no store can hold", name);
     const auto info = store.Stat(key);
     if (absl::IsNotFound(info.status())) return DataLoss("file \"{}\" is missing", name);
     PULSE_RETURN_IF_ERROR(info.status());
