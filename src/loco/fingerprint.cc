@@ -15,7 +15,8 @@ namespace pulse::loco {
 namespace {
 
 constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
-constexpr std::string_view kRounds = "rounds";
+// No bit of the state after a round depends on these: a resumed run may change them.
+constexpr std::string_view kRounds = "rounds", kRanksPerTrainer = "ranks_per_trainer";
 constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
 
 using Fields = std::map<std::string, std::string>;
@@ -86,6 +87,8 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("arithmetic_contract", kernels::kArithmeticContractVersion);
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
+  add(kRanksPerTrainer, options.ranks_per_trainer);
+  add("micro_batches", options.micro_batches);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
   add("exchange.algorithm", NameOf(options.exchange));
   add("exchange.memory_bytes", options.exchange_memory_bytes);
@@ -136,7 +139,8 @@ Status ExplainChange(std::string_view what, std::string_view then, std::string_v
     for (const auto& [key, value] : *fields) keys.insert(key);
   }
   std::erase_if(keys, [](const std::string& key) {
-    return key == kRounds || key.starts_with("checkpoint.") || key.starts_with("exchange.");
+    return key == kRounds || key == kRanksPerTrainer || key.starts_with("checkpoint.") ||
+           key.starts_with("exchange.");
   });
   std::vector<std::string> differences;
   for (const std::string& key : keys) {

@@ -20,6 +20,11 @@ AdaptiveOptions ExchangeOptions(const Options& options, uint32_t trainers) {
           .memory_bytes = options.exchange_memory_bytes};
 }
 
+std::optional<CheckedCommunicator> Checked(Communicator* communicator) {
+  if (communicator == nullptr) return std::nullopt;
+  return std::optional<CheckedCommunicator>(std::in_place, *communicator);
+}
+
 }  // namespace
 
 // What one round gathers on its way.
@@ -36,31 +41,47 @@ struct Loop::Round {
 StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
                                            Communicator& communicator,
                                            const kernels::KernelTable& kernels, const Clock& clock,
-                                           Logger& logger) {
-  PULSE_RETURN_IF_ERROR(Validate(options, static_cast<uint32_t>(communicator.size())));
+                                           Logger& logger, const Topology& topology) {
+  const auto ranks = static_cast<uint32_t>(communicator.size());
+  const uint32_t shards = options.ranks_per_trainer;
+  if (shards == 0 || ranks % shards != 0) {
+    return InvalidArgument("{} ranks can't be trainers of {} ranks each", ranks, shards);
+  }
+  if (shards > 1 && (topology.trainer == nullptr || topology.peers == nullptr)) {
+    return Internal("trainers of {} ranks without communicators of their own", shards);
+  }
+  PULSE_RETURN_IF_ERROR(Validate(options, ranks / shards));
   PULSE_ASSIGN_OR_RETURN(auto runs, ViewRunsOf(trainer.schema()));
   PULSE_ASSIGN_OR_RETURN(auto masters, MasterSchema(trainer.schema()));
   return std::unique_ptr<Loop>(new Loop(std::move(options), trainer, communicator, kernels, clock,
-                                        logger, std::move(runs), std::move(masters)));
+                                        logger, topology, std::move(runs), std::move(masters)));
 }
 
 Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
            const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
-           std::vector<ViewRun> runs, ModelSchema masters)
+           const Topology& topology, std::vector<ViewRun> runs, ModelSchema masters)
     : options_(std::move(options)),
       trainer_(trainer),
       communicator_(communicator),
+      trainer_group_(Checked(shards() == 1 ? nullptr : topology.trainer)),
+      peers_(Checked(shards() == 1 ? nullptr : topology.peers)),
       kernels_(kernels),
       clock_(clock),
       logger_(logger),
       masters_(std::move(masters)),
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
-      state_(State::Zero(options_.mode, masters_.elements())),
-      inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
-      pseudo_gradient_(kernels_, runs, options_.gate_open),
-      outer_(options_.outer, trainers(), kernels_, runs),
-      exchange_(communicator_, kernels_, ExchangeOptions(options_, trainers())),
-      scratch_(masters_.elements()) {}
+      ranks_(trainer_group_ ? &*trainer_group_ : nullptr, masters_.elements(),
+             kernels_.reduce.add_dense),
+      state_(State::Zero(options_.mode, ranks_.range().length())),
+      inner_(options_, kernels_, clock_, trainer, ranks_, this->trainer(), trainers()),
+      pseudo_gradient_(kernels_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
+                       options_.gate_open),
+      outer_(options_.outer, trainers(), kernels_,
+             CutRuns(runs, ranks_.range().begin, ranks_.range().end)),
+      exchange_(peers_ ? *peers_ : communicator_, kernels_, ExchangeOptions(options_, trainers())),
+      scratch_(ranks_.range().length()) {
+  if (shards() > 1) state_.whole_theta.resize(masters_.elements());
+}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
                            Checkpointer* checkpoints) {
@@ -91,21 +112,23 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   // Before the initial weights, which may take long.
   PULSE_RETURN_IF_ERROR(MeetOthers(row, OkStatus(), deadline).status());
   if (communicator_.rank() == 0) {
-    logger_.info("{}: {} trainers, {} elements, {} kernels, exchange {}", NameOf(options_.mode),
-                 trainers(), masters_.elements(), kernels_.name, NameOf(options_.exchange));
+    logger_.info("{}: {} trainers of {} ranks, {} elements, {} kernels, exchange {}",
+                 NameOf(options_.mode), trainers(), shards(), masters_.elements(), kernels_.name,
+                 NameOf(options_.exchange));
   }
   std::optional<CommitRecord> resumed;
   if (checkpoints_ != nullptr && checkpoints_->resumes()) {
     PULSE_ASSIGN_OR_RETURN(resumed, checkpoints_->Restore(fingerprint_, state_, deadline));
+    if (resumed) PULSE_RETURN_IF_ERROR(GatherTheta(deadline));
   } else if (checkpoints_ != nullptr) {
     PULSE_RETURN_IF_ERROR(checkpoints_->RequireNone(deadline));
   }
   row.step = 1;
   if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
   const auto arrays = SharedArrays();
-  PULSE_ASSIGN_OR_RETURN(
-      const auto closings,
-      CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays), {}, NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(const auto closings,
+                         CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays),
+                                    {}, NextDeadline(), shards()));
   if (resumed && resumed->theta != closings.front().theta) {
     return DataLoss(
         "theta as it was read from the checkpoint has another digest than was committed");
@@ -124,8 +147,8 @@ Status Loop::StartAnew(RankStatus row, Deadline deadline) {
     if (checkpoints_ != nullptr && checkpoints_->resumes()) {
       logger_.warn("there is no checkpoint to resume: starting from the beginning");
     }
-    local = Annotate(trainer_.InitialWeights(state_.theta), "initial weights");
-    if (local.ok() && !AllBelow(state_.theta, kWeightBound)) {
+    local = Annotate(trainer_.InitialWeights(WholeTheta()), "initial weights");
+    if (local.ok() && !AllBelow(WholeTheta(), kWeightBound)) {
       local = InvalidArgument("the initial weights are not finite");
     }
   }
@@ -162,7 +185,7 @@ StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline
     if (mine.ok()) mine = checkpoints_->status();
   }
   PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, mine, fingerprint_,
-                                               options_.on_non_finite, deadline));
+                                               options_.on_non_finite, deadline, shards()));
   if (checkpoints_ != nullptr) {
     std::vector<uint64_t> ready;
     for (const RankStatus& rank : meeting.table) ready.push_back(rank.checkpoint);
@@ -173,14 +196,17 @@ StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline
 
 std::vector<SharedArray> Loop::SharedArrays() const {
   if (options_.mode == Mode::kDdp) {
-    return {{"theta", state_.theta}, {"first moment", state_.m}, {"second moment", state_.v}};
+    return {{"theta", state_.WholeTheta()},
+            {"first moment", state_.m, ranks_.range().begin},
+            {"second moment", state_.v, ranks_.range().begin}};
   }
-  return {{"theta", state_.theta}, {"outer momentum", state_.outer_momentum}};
+  return {{"theta", state_.WholeTheta()},
+          {"outer momentum", state_.outer_momentum, ranks_.range().begin}};
 }
 
 Status Loop::TakeInitialWeights(Deadline deadline) {
-  uint8_t* const theta = reinterpret_cast<uint8_t*>(state_.theta.data());
-  const size_t bytes = state_.theta.size() * sizeof(float);
+  uint8_t* const theta = reinterpret_cast<uint8_t*>(WholeTheta().data());
+  const size_t bytes = WholeTheta().size_bytes();
   for (size_t at = 0; at < bytes; at += kBroadcastBytes) {
     const size_t length = std::min(kBroadcastBytes, bytes - at);
     Bytes piece;
@@ -191,7 +217,16 @@ Status Loop::TakeInitialWeights(Deadline deadline) {
     }
     std::memcpy(theta + at, piece.data(), length);
   }
+  if (shards() > 1) {
+    const auto mine = WholeTheta().subspan(ranks_.range().begin, ranks_.range().length());
+    std::copy(mine.begin(), mine.end(), state_.theta.begin());
+  }
   return OkStatus();
+}
+
+Status Loop::GatherTheta(Deadline deadline) {
+  if (shards() == 1) return OkStatus();
+  return ranks_.Gather(state_.theta, state_.whole_theta, deadline);
 }
 
 StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool>& stop_requested) {
@@ -202,7 +237,7 @@ StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool
   report.trainers = trainers();
   report.mode = options_.mode;
   report.rollout_weights = options_.rollout_weights;
-  report.dense_diloco_bytes = DenseBytes(report.elements, report.trainers);
+  report.dense_diloco_bytes = DenseBytes(ranks_.range().length(), report.trainers);
   report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
   report.skipped = true;
   PULSE_RETURN_IF_ERROR(options_.mode == Mode::kDdp ? DdpRound(round) : LocalRound(round));
@@ -246,10 +281,11 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   report.entries = 0;
   round.entries.clear();
   round.payload_bytes.clear();
+  for (const RankStatus& rank : meeting.table) report.entries += rank.entries;
   for (uint32_t k = 0; k < trainers(); ++k) {
-    report.entries += meeting.table[k].entries;
-    round.entries.push_back(meeting.table[k].entries);
-    round.payload_bytes.push_back(meeting.table[k].payload_bytes);
+    const RankStatus& peer = meeting.table[k * shards() + ranks_.shard()];
+    round.entries.push_back(peer.entries);
+    round.payload_bytes.push_back(peer.payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
     if (communicator_.rank() == 0) {
       logger_.warn("round {}, step {}: trainer {} dropped for non-finite gradients or weights",
@@ -298,8 +334,8 @@ Status Loop::LocalRound(Round& round) {
   if (round.decision.contributors == 0) return OkStatus();
   PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.report.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
-  return OkStatus();
+  round.closing.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
+  return GatherTheta(NextDeadline());
 }
 
 // Ddp: a meeting and an exchange at every step; every rank takes the same AdamW step on theta.
@@ -320,9 +356,10 @@ Status Loop::DdpRound(Round& round) {
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
     kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
     inner_.Step(state_, state_.theta, scratch_);
+    PULSE_RETURN_IF_ERROR(GatherTheta(NextDeadline()));
   }
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.report.view_changes = outer_.CountChanged(state_.w, state_.theta);
+  round.closing.view_changes = outer_.CountChanged(state_.w, state_.theta);
   return OkStatus();
 }
 
@@ -337,13 +374,14 @@ Status Loop::Close(Round& round) {
   double waited = 0;
   {
     const PhaseTimer timer(clock_, waited);
-    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, arrays, digests,
-                                                           round.closing, NextDeadline()));
-    SumClosings(closings, report);
+    PULSE_ASSIGN_OR_RETURN(const auto closings,
+                           CloseRound(communicator_, masters_, arrays, digests, round.closing,
+                                      NextDeadline(), shards()));
+    SumClosings(closings, shards(), report);
     report.theta = closings.front().theta;
   }
   // The same theta on all ranks: they all stop here or none does.
-  if (!AllBelow(state_.theta, kWeightBound)) {
+  if (!AllBelow(state_.WholeTheta(), kWeightBound)) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }
   if (!report.skipped) exchange_.Learn(report.slowest.exchange);

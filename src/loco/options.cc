@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -100,6 +101,16 @@ Status Validate(const Options& options, uint32_t trainers) {
                            NameOf(options.mode));
   }
   PULSE_RETURN_IF_ERROR(ValidateSites(options.sites, trainers));
+  if (!std::has_single_bit(options.micro_batches)) {
+    return InvalidArgument("micro_batches is {}; expected a power of two", options.micro_batches);
+  }
+  if (!std::has_single_bit(options.ranks_per_trainer) ||
+      options.ranks_per_trainer > options.micro_batches) {
+    return InvalidArgument(
+        "ranks_per_trainer is {}; expected a power of two of at most {} micro_batches, so that the "
+        "sum of a step's gradients stays the same",
+        options.ranks_per_trainer, options.micro_batches);
+  }
   if (options.exchange_memory_bytes == 0) {
     return InvalidArgument("exchange_memory_bytes is 0; expected at least 1");
   }

@@ -50,6 +50,12 @@ struct Options {
   RolloutWeights rollout_weights = RolloutWeights::kGlobal;
   OnNonFinite on_non_finite = OnNonFinite::kDrop;
 
+  // R: ranks that share a trainer's work and state; rank k * R + r holds shard r of trainer k. No
+  // bit of any result depends on it.
+  uint32_t ranks_per_trainer = 1;
+  // M: parts of a step's batch, whose gradients are added as a binary tree. Powers of two, R <= M.
+  uint32_t micro_batches = 1;
+
   // sites[k]: trainer k's site, numbered from 0 without gaps. Part of the order of every sum.
   // Empty: one site.
   std::vector<uint32_t> sites;

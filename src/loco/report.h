@@ -67,7 +67,7 @@ struct RoundReport {
   uint64_t most_received = 0;       // payload bytes, by the rank that received most
   Traffic traffic;                  // payloads of this rank, over the whole round
   Traffic traffic_of_all;           // summed over ranks
-  uint64_t dense_diloco_bytes = 0;  // what a rank would have received in diloco ...
+  uint64_t dense_diloco_bytes = 0;  // what this rank would have received in diloco ...
   uint64_t ddp_bytes = 0;           // ... and in ddp, for the same local steps
 
   Digest theta;          // ViewDigest of theta as F32, compared on all ranks

@@ -149,15 +149,19 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   return status;
 }
 
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite) {
+StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
+                          uint32_t shards) {
   PULSE_RETURN_IF_ERROR(RequireSamePlace(table));
   Decision decision;
   std::vector<size_t> dropped;
-  for (size_t r = 0; r < table.size(); ++r) {
-    decision.contributes.push_back(table[r].finite ? 1 : 0);
-    decision.contributors += table[r].finite ? 1 : 0;
-    decision.stop |= table[r].stop_requested;
-    if (!table[r].finite) dropped.push_back(r);
+  for (const RankStatus& row : table) decision.stop |= row.stop_requested;
+  for (size_t k = 0; k < table.size() / shards; ++k) {
+    const auto ranks = table.subspan(k * shards, shards);
+    const bool finite =
+        std::all_of(ranks.begin(), ranks.end(), [](const RankStatus& row) { return row.finite; });
+    decision.contributes.push_back(finite ? 1 : 0);
+    decision.contributors += finite ? 1 : 0;
+    if (!finite) dropped.push_back(k);
   }
   if (!dropped.empty() && on_non_finite == OnNonFinite::kStop) {
     return InvalidArgument(
@@ -169,8 +173,8 @@ StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_
 }
 
 StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status& local,
-                       const Fingerprint& fingerprint, OnNonFinite on_non_finite,
-                       Deadline deadline) {
+                       const Fingerprint& fingerprint, OnNonFinite on_non_finite, Deadline deadline,
+                       uint32_t shards) {
   mine.fingerprint = fingerprint.digest();
   mine.code = local.code();
   PULSE_ASSIGN_OR_RETURN(auto table, ExchangeTable(communicator, mine, deadline));
@@ -184,7 +188,7 @@ StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status
   if (std::any_of(table.begin(), table.end(), failed)) {
     return ShareErrors(communicator, local, table, deadline);
   }
-  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite));
+  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite, shards));
   return Meeting{std::move(table), std::move(decision)};
 }
 

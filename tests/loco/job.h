@@ -29,7 +29,7 @@ struct RankResult {
 // Each function is called once per rank, in rank order, before the threads start; the defaults
 // stand for "the same everywhere".
 struct Job {
-  int ranks = 1;
+  int ranks = 1;  // trainers x options.ranks_per_trainer
   Options options = {};
   SyntheticOptions synthetic = {};
   std::string kernels = "auto";
@@ -52,9 +52,13 @@ struct Job {
 // Runs the job to its end and returns what each rank ended with.
 std::vector<RankResult> RunJob(const Job& job);
 
-// One rank of the job over any communicator, which goes when the rank ends.
-RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator,
-                      Trainer& trainer);
+// The communicators of a rank; those of its trainer and its peers only where R > 1.
+struct RankCommunicators {
+  std::unique_ptr<Communicator> all, trainer, peers;
+};
+
+// One rank of the job over any communicators, which go when the rank ends.
+RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators, Trainer& trainer);
 
 // The trainer of one rank.
 std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank);

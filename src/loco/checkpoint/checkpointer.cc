@@ -52,6 +52,14 @@ bool IsDamage(const Status& status) {
 
 }  // namespace
 
+CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, uint64_t elements) {
+  const uint32_t shard = static_cast<uint32_t>(rank) % ranks_per_trainer;
+  return {.id = {static_cast<uint32_t>(rank) / ranks_per_trainer, shard, ranks_per_trainer},
+          .trainers = static_cast<uint32_t>(ranks) / ranks_per_trainer,
+          .range = ShardRange(elements, ranks_per_trainer, shard),
+          .elements = elements};
+}
+
 // What is under way. The thread writes `seal` and `status`, and then sets `done`.
 struct Checkpointer::Writing {
   State state;  // kept between checkpoints, so that its memory is allocated once

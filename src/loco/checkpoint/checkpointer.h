@@ -41,6 +41,9 @@ struct CheckpointPlace {
   uint64_t elements = 0;  // of the whole
 };
 
+// Rank `rank` of `ranks`, where a trainer has `ranks_per_trainer`.
+CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, uint64_t elements);
+
 // One checkpoint is under way at a time. Its life on a rank:
 //   Begin     copies the state (20 bytes a parameter in pulseloco) and starts to write, in a thread
 //   ready()   travels in every status table: the part is durable here

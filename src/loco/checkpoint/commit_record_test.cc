@@ -54,7 +54,7 @@ TEST(CommitRecord, IsRefusedWithAnotherNumberOfPartsThanRanks) {
 
 TEST(CommitRecord, CanNotHoldTextThatIsNotUtf8) {
   CommitRecord record = Example();
-  record.notes["published"] = "\xff";
+  record.notes["published"].push_back(static_cast<char>(0xff));
   EXPECT_TRUE(absl::IsInvalidArgument(SerializeCommit(record).status()));
 }
 
