@@ -88,6 +88,8 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("trainers", trainers);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
   add("exchange", NameOf(options.exchange));
+  add("codec", NameOf(options.codec));
+  add("values", NameOfValues(options.rounded_values));
   add("exchange_memory_bytes", options.exchange_memory_bytes);
   add("seed", options.seed);
   add(kRounds, options.rounds);

@@ -38,6 +38,8 @@ TEST(Fingerprint, ChangesWithEverySettingThatThetaDependsOn) {
       [](Options& o) {
         o.sites = {0, 0, 1, 1};
       },
+      [](Options& o) { o.codec = UpdateCodecName::kFast; },
+      [](Options& o) { o.rounded_values = 0; },
       [](Options& o) { o.seed = 2; },
       [](Options& o) { o.agreed.emplace("games", "8"); },
   };

@@ -57,7 +57,7 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
       state_(State::Zero(options_.mode, masters_.elements())),
       inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
-      pseudo_gradient_(kernels_, runs, options_.gate_open),
+      pseudo_gradient_(kernels_, runs, options_.gate_open, options_.rounded_values),
       outer_(options_.outer, trainers(), kernels_, runs),
       exchange_(communicator_, kernels_, ExchangeOptions(options_, trainers())),
       scratch_(masters_.elements()) {}
@@ -268,7 +268,11 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
 
 Status Loop::SumContributions(Round& round, const Contribution& mine) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine, {round.decision.contributes, round.entries},
+  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine,
+                                      {.contributes = round.decision.contributes,
+                                       .entries = round.entries,
+                                       .codec = CodecOf(options_),
+                                       .theta = state_.theta},
                                       round.payload_bytes, scratch_, NextDeadline()));
   round.closing.traffic.sent += exchange_.traffic().sent;
   round.closing.traffic.received += exchange_.traffic().received;
