@@ -5,7 +5,7 @@
 namespace pulse {
 namespace {
 
-constexpr std::array kBenches = {AddBenchKernels};
+constexpr std::array kBenches = {AddBenchKernels, AddBenchUpdates};
 
 }  // namespace
 

@@ -8,5 +8,6 @@ namespace pulse {
 
 // Adds itself to `bench`, as commands add themselves to the program.
 void AddBenchKernels(CLI::App& bench, Environment& env, Action& chosen);
+void AddBenchUpdates(CLI::App& bench, Environment& env, Action& chosen);
 
 }  // namespace pulse
