@@ -33,6 +33,8 @@ struct RunConfig {
     std::string on_non_finite = "stop";
     std::vector<uint64_t> sites;  // site of trainer k; empty: one site
     std::string exchange = "auto";
+    std::string codec = "small";
+    std::string values = "exact";
     uint64_t exchange_memory_mib = 512;
     uint64_t deadline_ms = 300'000;
   } loco;

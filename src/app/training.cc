@@ -50,6 +50,8 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
     options.sites.push_back(static_cast<uint32_t>(site));
   }
   PULSE_ASSIGN_OR_RETURN(options.exchange, loco::ExchangeKindFromName(config.loco.exchange));
+  PULSE_ASSIGN_OR_RETURN(options.codec, UpdateCodecFromName(config.loco.codec));
+  PULSE_ASSIGN_OR_RETURN(options.rounded_values, loco::ValuesFromName(config.loco.values));
   options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
   options.seed = config.run.seed;
   options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
