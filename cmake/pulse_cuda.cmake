@@ -29,7 +29,7 @@ message(STATUS "CUDA: ${PULSE_HAS_CUDA}")
 
 # relaxed-constexpr: std::bit_cast and std::min are constexpr functions of the host's library.
 set(PULSE_CUDA_ARITHMETIC --fmad=false -ftz=false -prec-div=true -prec-sqrt=true)
-set(PULSE_CUDA_FLAGS ${PULSE_CUDA_ARITHMETIC} --expt-relaxed-constexpr -Werror=all-warnings
+set(PULSE_CUDA_FLAGS -std=c++20 ${PULSE_CUDA_ARITHMETIC} --expt-relaxed-constexpr -Werror=all-warnings
     "-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off")
 
 function(pulse_cuda_module name)
@@ -37,5 +37,4 @@ function(pulse_cuda_module name)
   pulse_module(${name} SOURCES ${A_SOURCES} HEADERS ${A_HEADERS} DEPS ${A_DEPS}
                PRIVATE_DEPS ${A_PRIVATE_DEPS} CUDA::cudart_static)
   target_compile_options(pulse_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${PULSE_CUDA_FLAGS}>")
-  set_target_properties(pulse_${name} PROPERTIES CUDA_STANDARD 20 CUDA_EXTENSIONS OFF)
 endfunction()

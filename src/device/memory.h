@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace pulse {
 
@@ -14,8 +15,11 @@ struct DeviceSpan {
 
   constexpr DeviceSpan() = default;
   constexpr DeviceSpan(T* at, uint64_t elements) : data(at), size(elements) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): as for std::span, reading is always allowed.
-  constexpr operator DeviceSpan<const T>() const { return {data, size}; }
+  // As for std::span, what may be written may be read.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <typename U>
+  requires std::is_same_v<const U, T>
+  constexpr DeviceSpan(DeviceSpan<U> other) : data(other.data), size(other.size) {}
 
   constexpr uint64_t size_bytes() const { return size * sizeof(T); }
   constexpr DeviceSpan first(uint64_t elements) const { return {data, elements}; }
