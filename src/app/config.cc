@@ -171,8 +171,13 @@ std::vector<Field> LocoFields(RunConfig& c) {
             "whose weights make the rollouts: the round's theta, or the trainer's own"),
       OneOf("loco.on_non_finite", &c.loco.on_non_finite, {"drop", "stop"},
             "a trainer with a non-finite gradient: drop its round, or stop the job"),
+      OneOf("loco.on_trainer_error", &c.loco.on_trainer_error, {"drop", "stop"},
+            "a trainer whose step fails: drop its round, or stop the job"),
       WholeList("loco.sites", &c.loco.sites, 65'535,
                 "site of each trainer; empty: one site. Part of the sum's order"),
+      Text("loco.sites_by", &c.loco.sites_by,
+           "list: as loco.sites says; host: each host is a site; env:NAME: by the value of an "
+           "environment variable, such as SLURM_CLUSTER_NAME"),
       OneOf("loco.exchange", &c.loco.exchange,
             {"auto", "sparse-all-gather", "owner-partitioned", "site-merged", "dense"},
             "how sums are made; auto: by estimate, dense in diloco and ddp. No bit depends on it"),
@@ -183,8 +188,14 @@ std::vector<Field> LocoFields(RunConfig& c) {
             "spacing, the rest kept in the residual"),
       Whole("loco.exchange_memory_mib", &c.loco.exchange_memory_mib, 1, uint64_t{1} << 24,
             "bound of a rank's buffers in an exchange, MiB; longer arrays go in segments"),
+      Whole("loco.ranks_per_trainer", &c.loco.ranks_per_trainer, 1, 1024,
+            "ranks that share a trainer's micro-batches and state; a power of two"),
       Duration("loco.deadline", &c.loco.deadline_ms, 100, 86'400'000,
                "longest wait for the other ranks, a round's computing included"),
+      Duration(
+          "loco.long_deadline", &c.loco.long_deadline_ms, 100, 604'800'000,
+          "the same at the start and the end of a run, where rank 0 makes, measures and writes "
+          "weights"),
   };
 }
 
@@ -203,6 +214,8 @@ std::vector<Field> TrainerFields(RunConfig& c) {
   return {
       OneOf("trainer.kind", &t.kind, {"wordle", "synthetic"}, "who computes gradients"),
       Whole("trainer.threads", &t.threads, 1, 1024, "threads per rank"),
+      Whole("trainer.micro_batches", &t.micro_batches, 1, 1024,
+            "parts of a step's batch, a power of two; wordle clips the gradient of each"),
       Text("trainer.dictionary", &t.dictionary, "wordle: word list, one word a line"),
       Whole("trainer.words", &t.words, 2, 100'000, "wordle: how many words are in the game"),
       Whole("trainer.groups", &t.groups, 1, 10'000, "wordle: groups per trainer and step"),

@@ -31,12 +31,16 @@ struct RunConfig {
     bool open_gate = false;
     std::string rollout_weights = "global";
     std::string on_non_finite = "stop";
+    std::string on_trainer_error = "stop";
     std::vector<uint64_t> sites;  // site of trainer k; empty: one site
+    std::string sites_by = "list";
     std::string exchange = "auto";
     std::string codec = "small";
     std::string values = "exact";
     uint64_t exchange_memory_mib = 512;
+    uint64_t ranks_per_trainer = 1;  // R
     uint64_t deadline_ms = 300'000;
+    uint64_t long_deadline_ms = 3'600'000;
   } loco;
 
   struct {
@@ -50,6 +54,7 @@ struct RunConfig {
   struct {
     std::string kind = "wordle";
     uint64_t threads = 1;
+    uint64_t micro_batches = 1;
     // wordle
     std::string dictionary = "/usr/share/dict/american-english";
     uint64_t words = 128;

@@ -1,10 +1,12 @@
 #include "app/training.h"
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "app/parts.h"
 #include "app/run_publisher.h"
+#include "app/site_map.h"
 #include "app/training_record.h"
 #include "loco/loop.h"
 
@@ -17,6 +19,9 @@ struct Rank {
   std::shared_ptr<Logger> logger;
   kernels::KernelTable kernels;
   std::unique_ptr<Trainer> trainer;
+  loco::Options options;
+  std::string site;
+  std::unique_ptr<Communicator> trainer_group, peers;  // null where a trainer has one rank
   std::unique_ptr<loco::Loop> loop;
   std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
   // Rank 0 alone:
@@ -36,6 +41,8 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
                          loco::RolloutWeightsFromName(config.loco.rollout_weights));
   PULSE_ASSIGN_OR_RETURN(options.on_non_finite,
                          loco::OnNonFiniteFromName(config.loco.on_non_finite));
+  PULSE_ASSIGN_OR_RETURN(options.on_trainer_error,
+                         loco::OnNonFiniteFromName(config.loco.on_trainer_error));
   options.rounds = config.loco.rounds;
   options.local_steps = config.loco.local_steps;
   options.inner = {.learning_rate = config.adam.learning_rate,
@@ -53,8 +60,11 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
   PULSE_ASSIGN_OR_RETURN(options.codec, UpdateCodecFromName(config.loco.codec));
   PULSE_ASSIGN_OR_RETURN(options.rounded_values, loco::ValuesFromName(config.loco.values));
   options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
+  options.ranks_per_trainer = static_cast<uint32_t>(config.loco.ranks_per_trainer);
+  options.micro_batches = static_cast<uint32_t>(config.trainer.micro_batches);
   options.seed = config.run.seed;
   options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
+  options.start_deadline_ms = static_cast<int64_t>(config.loco.long_deadline_ms);
   options.agreed = AgreedTrainerSettings(config);
   // When all meet for a checkpoint; a run may be resumed with another value.
   options.agreed["checkpoint.every"] = std::to_string(config.checkpoint.every);
@@ -64,7 +74,6 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
 void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
   const auto& settings = rank.config.checkpoint;
   if (settings.every == 0) return;
-  const uint64_t elements = rank.trainer->schema().elements();
   rank.checkpoints = std::make_unique<loco::Checkpointer>(
       loco::CheckpointOptions{.folder = settings.folder.empty()
                                             ? RunFolder{rank.config.run.dir}.Checkpoints()
@@ -72,10 +81,8 @@ void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
                               .every = settings.every,
                               .keep = settings.keep,
                               .resume = deps.resume},
-      loco::CheckpointPlace{{static_cast<uint32_t>(deps.communicator.rank()), 0, 1},
-                            static_cast<uint32_t>(deps.communicator.size()),
-                            {0, elements},
-                            elements},
+      loco::PlaceOf(deps.communicator.rank(), deps.communicator.size(),
+                    rank.options.ranks_per_trainer, rank.trainer->schema().elements()),
       deps.fs, deps.communicator, deps.clock, *rank.logger);
 }
 
@@ -88,14 +95,16 @@ Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
     PULSE_ASSIGN_OR_RETURN(rank.publisher, RunPublisher::Open({rank.config, deps.fs, deps.clock,
                                                                rank.kernels, *rank.logger}));
   }
-  PULSE_ASSIGN_OR_RETURN(
-      rank.record,
-      TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer,
-                              rank.publisher.get(), *rank.logger,
-                              static_cast<uint32_t>(deps.communicator.size()), deps.resume}));
+  PULSE_ASSIGN_OR_RETURN(rank.record,
+                         TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
+                                                 *rank.trainer, rank.publisher.get(), *rank.logger,
+                                                 static_cast<uint32_t>(deps.communicator.size()) /
+                                                     rank.options.ranks_per_trainer,
+                                                 deps.resume}));
   return OkStatus();
 }
 
+// What no other rank is needed for.
 Status Prepare(Rank& rank, const TrainingDeps& deps) {
   const bool first = deps.communicator.rank() == 0;
   if (deps.resume && rank.config.checkpoint.every == 0) {
@@ -114,31 +123,98 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
     };
   }
   PULSE_ASSIGN_OR_RETURN(rank.trainer, MakeTrainer(rank.config, progress));
-  PULSE_ASSIGN_OR_RETURN(loco::Options options, LocoOptions(rank.config));
-  PULSE_ASSIGN_OR_RETURN(rank.loop,
-                         loco::Loop::Make(std::move(options), *rank.trainer, deps.communicator,
-                                          rank.kernels, deps.clock, *rank.logger));
-  MakeCheckpointer(rank, deps);
-  return first ? OpenRecord(rank, deps) : OkStatus();
+  PULSE_ASSIGN_OR_RETURN(rank.options, LocoOptions(rank.config));
+  PULSE_ASSIGN_OR_RETURN(rank.site, SiteName(rank.config, deps.communicator));
+  return OkStatus();
 }
 
-// The lowest failing rank's error on all ranks, so that nobody waits for one that has given up.
-Status Agree(Communicator& communicator, const Status& local, Clock& clock) {
+// What this rank calls its site; empty where the configuration lists them.
+StatusOr<std::string> SiteName(const RunConfig& config, const Communicator& communicator) {
+  constexpr std::string_view kEnvironment = "env:";
+  const std::string& by = config.loco.sites_by;
+  if (by == "list") return std::string();
+  if (!config.loco.sites.empty()) {
+    return InvalidArgument("loco.sites is a list while loco.sites_by is \"{}\"; set one of them",
+                           by);
+  }
+  if (by == "host") return communicator.HostOf(communicator.rank());
+  if (!by.starts_with(kEnvironment)) {
+    return InvalidArgument("loco.sites_by must be list, host or env:NAME, not \"{}\"", by);
+  }
+  const char* value = std::getenv(by.substr(kEnvironment.size()).c_str());
+  if (value == nullptr || *value == '\0') {
+    return InvalidArgument("loco.sites_by is \"{}\", and this rank has no such variable", by);
+  }
+  return std::string(value);
+}
+
+// Collective.
+Status FindSites(Rank& rank, const TrainingDeps& deps) {
+  std::vector<Bytes> rows;
+  PULSE_RETURN_IF_ERROR(
+      deps.communicator.AllGather(AsBytes(std::string_view(rank.site)), rows,
+                                  Deadline::After(deps.clock, rank.options.deadline_ms)));
+  if (rank.config.loco.sites_by == "list") return OkStatus();
+  std::vector<std::string> names;
+  for (const Bytes& row : rows) names.emplace_back(AsText(row));
+  PULSE_ASSIGN_OR_RETURN(rank.options.sites, SitesOf(names, rank.options.ranks_per_trainer));
+  return OkStatus();
+}
+
+// Collective: the communicators of each trainer's ranks, and of those that hold the same shard.
+Status OpenGroups(Rank& rank, const TrainingDeps& deps) {
+  const int shards = static_cast<int>(rank.options.ranks_per_trainer);
+  const int ranks = deps.communicator.size(), mine = deps.communicator.rank();
+  if (shards == 1) return OkStatus();
+  if (ranks % shards != 0) {
+    return InvalidArgument("loco.ranks_per_trainer is {}; {} ranks can't be shared out so", shards,
+                           ranks);
+  }
+  std::vector<int> trainer, peers;
+  for (int r = 0; r < ranks; ++r) {
+    if (r / shards == mine / shards) trainer.push_back(r);
+    if (r % shards == mine % shards) peers.push_back(r);
+  }
+  PULSE_ASSIGN_OR_RETURN(rank.trainer_group, deps.open_group(trainer));
+  PULSE_ASSIGN_OR_RETURN(rank.peers, deps.open_group(peers));
+  return OkStatus();
+}
+
+Status Assemble(Rank& rank, const TrainingDeps& deps) {
+  PULSE_ASSIGN_OR_RETURN(rank.loop, loco::Loop::Make(rank.options, *rank.trainer, deps.communicator,
+                                                     rank.kernels, deps.clock, *rank.logger,
+                                                     {rank.trainer_group.get(), rank.peers.get()}));
+  MakeCheckpointer(rank, deps);
+  return deps.communicator.rank() == 0 ? OpenRecord(rank, deps) : OkStatus();
+}
+
+// The lowest failing rank's error on all ranks, so that nobody waits for one that has given up; or
+// that their values differ.
+Status Agree(Communicator& communicator, const Status& local, uint32_t ranks_per_trainer,
+             Clock& clock) {
   constexpr int64_t kTimeoutMs = 300'000;  // LibTorch may load slowly on a cold disk
   Bytes mine;
   AppendLittle(static_cast<int32_t>(local.code()), mine);
+  AppendLittle(ranks_per_trainer, mine);
   const std::string_view text = ToStd(local.message());
   mine.insert(mine.end(), text.begin(), text.end());
   std::vector<Bytes> all;
   PULSE_RETURN_IF_ERROR(communicator.AllGather(mine, all, Deadline::After(clock, kTimeoutMs)));
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].size() < sizeof(int32_t)) return Internal("rank {} sent no status", rank);
+    if (all[rank].size() < 2 * sizeof(int32_t)) return Internal("rank {} sent no status", rank);
     const auto code = static_cast<absl::StatusCode>(LoadLittle<int32_t>(all[rank].data()));
     if (code == absl::StatusCode::kOk) continue;
-    const std::string_view message = AsText(ByteView(all[rank]).subspan(sizeof(int32_t)));
+    const std::string_view message = AsText(ByteView(all[rank]).subspan(2 * sizeof(int32_t)));
     if (rank == 0) return Status(code, ToAbsl(message));
     return Status(code, fmt::format("rank {} ({}): {}", rank,
                                     communicator.HostOf(static_cast<int>(rank)), message));
+  }
+  // It decides which communicators are opened next, before configurations are compared as a whole.
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto theirs = LoadLittle<uint32_t>(all[rank].data() + sizeof(int32_t));
+    if (theirs != LoadLittle<uint32_t>(all[0].data() + sizeof(int32_t))) {
+      return InvalidArgument("loco.ranks_per_trainer differs between rank 0 and rank {}", rank);
+    }
   }
   return OkStatus();
 }
@@ -152,7 +228,13 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
     rank.config = *config;
     prepared = Prepare(rank, deps);
   }
-  PULSE_RETURN_IF_ERROR(Agree(deps.communicator, prepared, deps.clock));
+  const auto agree = [&](const Status& local) {
+    return Agree(deps.communicator, local, rank.options.ranks_per_trainer, deps.clock);
+  };
+  PULSE_RETURN_IF_ERROR(agree(prepared));
+  PULSE_RETURN_IF_ERROR(OpenGroups(rank, deps));
+  PULSE_RETURN_IF_ERROR(FindSites(rank, deps));
+  PULSE_RETURN_IF_ERROR(agree(Assemble(rank, deps)));
   SilentObserver silent;
   loco::RoundObserver& observer =
       rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : silent;

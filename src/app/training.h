@@ -2,6 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include "app/config.h"
 #include "app/console.h"
@@ -12,7 +15,11 @@
 namespace pulse {
 
 struct TrainingDeps {
+  // Of all ranks, and opens that of some of them: all ranks call at the same time, each with the
+  // members of its own group.
   Communicator& communicator;
+  std::function<StatusOr<std::unique_ptr<Communicator>>(const std::vector<int>& members)>
+      open_group;
   Filesystem& fs;
   Clock& clock;
   const Console& console;

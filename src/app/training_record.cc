@@ -148,14 +148,15 @@ Status TrainingRecord::OnStart(const loco::State& state) {
       {"type", "start"},
       {"mode", deps_.config.loco.mode},
       {"trainers", deps_.trainers},
+      {"ranks_per_trainer", deps_.config.loco.ranks_per_trainer},
       {"local_steps", deps_.config.loco.local_steps},
       {"rollout_weights", deps_.config.loco.rollout_weights},
       {"parameters", deps_.trainer.schema().elements()},
       {"kernels",
        deps_.kernels.name}}.dump()));
-  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.InitialWeights(), state.theta));
-  PULSE_RETURN_IF_ERROR(Evaluate("initial", state.theta));
-  PULSE_RETURN_IF_ERROR(Publish(state.theta, 0, false));
+  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.InitialWeights(), state.WholeTheta()));
+  PULSE_RETURN_IF_ERROR(Evaluate("initial", state.WholeTheta()));
+  PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), 0, false));
   started_ns_ = deps_.console.clock->NowNs();
   return OkStatus();
 }
@@ -187,12 +188,12 @@ Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport
   PULSE_RETURN_IF_ERROR(Append(ToJson(report).dump()));
   const bool final = report.stopping || report.round == deps_.config.loco.rounds;
   if (final || report.round % deps_.config.publish.every == 0) {
-    PULSE_RETURN_IF_ERROR(Publish(state.theta, report.round, final));
+    PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), report.round, final));
   }
   Show(report);
   if (!final) return OkStatus();
-  PULSE_RETURN_IF_ERROR(Evaluate("final", state.theta));
-  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.FinalWeights(), state.theta));
+  PULSE_RETURN_IF_ERROR(Evaluate("final", state.WholeTheta()));
+  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.FinalWeights(), state.WholeTheta()));
   PULSE_RETURN_IF_ERROR(
       Append(json{{"type", "end"}, {"round", report.round}, {"stopped", report.stopping}}.dump()));
   return metrics_->Close();

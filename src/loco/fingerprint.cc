@@ -100,6 +100,7 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("gate_open", options.gate_open);
   add("rollout_weights", NameOf(options.rollout_weights));
   add("on_non_finite", NameOf(options.on_non_finite));
+  add("on_trainer_error", NameOf(options.on_trainer_error));
   add("inner.learning_rate", options.inner.learning_rate);
   add("inner.beta1", options.inner.beta1);
   add("inner.beta2", options.inner.beta2);

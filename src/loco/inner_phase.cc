@@ -27,13 +27,18 @@ InnerPhase::InnerPhase(const Options& options, const kernels::KernelTable& kerne
       trainers_(trainers) {}
 
 Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
-                               std::span<float> gradient, Metrics& metrics) {
+                               std::span<float> gradient, InnerResult& result) {
   const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
   auto figures = trainer_.Gradient(at, weights, global ? state.WholeTheta() : weights, gradient);
   if (!figures.ok()) {
-    return Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
+    const Status error =
+        Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
+    if (options_.on_trainer_error == OnNonFinite::kStop) return error;
+    result.finite = false;
+    result.error = error;
+    return OkStatus();
   }
-  for (const auto& [name, value] : *figures) metrics[name] += value;
+  for (const auto& [name, value] : *figures) result.metrics[name] += value;
   return OkStatus();
 }
 
@@ -43,13 +48,14 @@ Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<c
   const uint32_t each = options_.micro_batches / ranks_.ranks();
   TreeSum sum(kernels_.reduce.add_dense);
   Status computed;
-  for (uint32_t i = 0; i < each && computed.ok(); ++i) {
+  for (uint32_t i = 0; i < each && computed.ok() && result.finite; ++i) {
     at.micro_batch = ranks_.shard() * each + i;
     std::vector<float> leaf(weights.size());
-    computed = CallTrainer(state, at, weights, leaf, result.metrics);
+    computed = CallTrainer(state, at, weights, leaf, result);
     sum.Add(std::move(leaf));
   }
-  PULSE_ASSIGN_OR_RETURN(const bool all_computed, ranks_.All(computed.ok(), NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(const bool all_computed,
+                         ranks_.All(computed.ok() && result.finite, NextDeadline()));
   PULSE_RETURN_IF_ERROR(computed);
   result.finite = all_computed;
   if (!all_computed) return OkStatus();  // the rank that failed tells the others why
@@ -74,11 +80,11 @@ Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
                         .micro_batch = 0,
                         .micro_batches = options_.micro_batches};
   if (options_.micro_batches == 1) {
-    PULSE_RETURN_IF_ERROR(CallTrainer(state, at, weights, gradient, result.metrics));
+    PULSE_RETURN_IF_ERROR(CallTrainer(state, at, weights, gradient, result));
   } else {
     PULSE_RETURN_IF_ERROR(SumMicroBatches(state, at, weights, gradient, result));
-    if (!result.finite) return OkStatus();
   }
+  if (!result.finite) return OkStatus();
   PULSE_ASSIGN_OR_RETURN(result.finite,
                          ranks_.All(AllBelow(gradient, kGradientBound), NextDeadline()));
   return OkStatus();

@@ -28,6 +28,7 @@ bool AllBelow(std::span<const float> x, float bound);
 struct InnerResult {
   Metrics metrics;     // summed over the steps taken
   bool finite = true;  // false: a gradient or weight is not usable; w is not to be sent
+  Status error;        // of the trainer, where it drops the round (on_trainer_error) and is why
 };
 
 // Where a trainer has several ranks, each computes some of a step's micro-batches at the whole
@@ -62,7 +63,7 @@ class InnerPhase {
   Status ComputeGradient(const State& state, uint64_t step_in_round, std::span<const float> weights,
                          std::span<float> gradient, InnerResult& result);
   Status CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
-                     std::span<float> gradient, Metrics& metrics);
+                     std::span<float> gradient, InnerResult& result);
   Status SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
                          std::span<float> gradient, InnerResult& result);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }

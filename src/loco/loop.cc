@@ -138,7 +138,7 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   // Waited for: from here on there is always a checkpoint to go back to.
   PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
   checkpoints_->WaitForWriter();
-  return MeetOthers({.phase = Phase::kCheckpoint}, local, NextDeadline()).status();
+  return MeetOthers({.phase = Phase::kCheckpoint}, local, PatientDeadline()).status();
 }
 
 Status Loop::StartAnew(RankStatus row, Deadline deadline) {
@@ -161,7 +161,7 @@ Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status
     // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
     checkpoints_->WaitForWriter();
     PULSE_RETURN_IF_ERROR(
-        MeetOthers({.phase = Phase::kCheckpoint, .round = state_.round}, local, NextDeadline())
+        MeetOthers({.phase = Phase::kCheckpoint, .round = state_.round}, local, PatientDeadline())
             .status());
   }
   if (local.ok()) local = checkpoints_->Begin(state_, theta, observer.CheckpointNotes());
@@ -172,7 +172,7 @@ Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status
 Status Loop::End(const Status& local) {
   RankStatus row = {.phase = Phase::kEnd, .round = state_.round};
   if (checkpoints_ != nullptr) checkpoints_->WaitForWriter();
-  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, PatientDeadline()).status());
   if (checkpoints_ == nullptr) return OkStatus();
   row.step = 1;  // what became of the commit
   return MeetOthers(row, OkStatus(), NextDeadline()).status();
@@ -252,6 +252,10 @@ StatusOr<InnerResult> Loop::Train(Round& round, uint64_t step) {
   PULSE_ASSIGN_OR_RETURN(InnerResult inner, options_.mode == Mode::kDdp
                                                 ? inner_.GradientAtTheta(state_, step, scratch_)
                                                 : inner_.Run(state_, scratch_));
+  if (!inner.error.ok()) {
+    logger_.warn("round {}: dropped for an error: {}", round.report.round,
+                 ToStd(inner.error.message()));
+  }
   // What a trainer links may have switched this thread to flushing denormals.
   PULSE_RETURN_IF_ERROR(kernels::CheckArithmetic());
   return inner;
@@ -275,7 +279,10 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   row.entries = mine.entries();
   row.payload_bytes = exchange_.ExpectedBytes(mine);
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
-  PULSE_ASSIGN_OR_RETURN(Meeting meeting, MeetOthers(row, inner.status(), NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(
+      Meeting meeting,
+      MeetOthers(row, inner.status(), met_since_start_ ? NextDeadline() : PatientDeadline()));
+  met_since_start_ = true;
   RoundReport& report = round.report;
   report.stopping |= meeting.decision.stop;
   report.entries = 0;
@@ -288,8 +295,9 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
     round.payload_bytes.push_back(peer.payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
     if (communicator_.rank() == 0) {
-      logger_.warn("round {}, step {}: trainer {} dropped for non-finite gradients or weights",
-                   report.round, step, k);
+      logger_.warn(
+          "round {}, step {}: trainer {} dropped for an error, or non-finite gradients or weights",
+          report.round, step, k);
     }
     if (std::find(report.dropped.begin(), report.dropped.end(), k) == report.dropped.end()) {
       report.dropped.push_back(k);

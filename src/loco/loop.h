@@ -94,6 +94,10 @@ class Loop {
   std::vector<SharedArray> SharedArrays() const;
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
+  // Where an observer may be at long work of its own: at both ends of a run.
+  Deadline PatientDeadline() const {
+    return Deadline::After(clock_, options_.deadline_ms + options_.start_deadline_ms);
+  }
   uint32_t shards() const { return options_.ranks_per_trainer; }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
   uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
@@ -117,6 +121,7 @@ class Loop {
   OuterPhase outer_;
   AdaptiveExchange exchange_;
   Checkpointer* checkpoints_ = nullptr;
+  bool met_since_start_ = false;
   std::vector<float>
       scratch_;  // of this shard: the gradient, later in the round a dense contribution and the sum
 };

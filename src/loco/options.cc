@@ -130,6 +130,11 @@ Status Validate(const Options& options, uint32_t trainers) {
     return InvalidArgument("values are {}; expected at most ulp:{}",
                            NameOfValues(options.rounded_values), kMostRoundedBits);
   }
+  if (options.on_trainer_error == OnNonFinite::kDrop &&
+      options.on_non_finite != OnNonFinite::kDrop) {
+    return InvalidArgument(
+        "on_trainer_error is drop and on_non_finite stop; expected drop for both");
+  }
   PULSE_RETURN_IF_ERROR(ValidateSites(options.sites, trainers));
   if (!std::has_single_bit(options.micro_batches)) {
     return InvalidArgument("micro_batches is {}; expected a power of two", options.micro_batches);

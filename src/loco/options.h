@@ -55,6 +55,8 @@ struct Options {
   bool gate_open = false;  // pulseloco only: send everything, hold back nothing
   RolloutWeights rollout_weights = RolloutWeights::kGlobal;
   OnNonFinite on_non_finite = OnNonFinite::kDrop;
+  // The same for an error of the trainer; kDrop only where on_non_finite is.
+  OnNonFinite on_trainer_error = OnNonFinite::kStop;
 
   // R: ranks that share a trainer's work and state; rank k * R + r holds shard r of trainer k. No
   // bit of any result depends on it.
@@ -85,7 +87,8 @@ struct Options {
   // Longest wait for the other ranks in one exchange. Must cover how much longer than the others a
   // rank may take for a round's local steps.
   int64_t deadline_ms = 600'000;
-  // The same for the start of a run, where rank 0's trainer makes the initial weights.
+  // The same for the start of a run, where rank 0's trainer makes the initial weights; and added to
+  // the above for the first and the last meeting, before which an observer may measure weights.
   int64_t start_deadline_ms = 3'600'000;
 
   // Further settings that must be equal on all ranks, such as the trainer's: key -> value.

@@ -53,7 +53,8 @@ class TrainingResume : public testing::Test {
         const std::atomic<bool> never = false;
         const Console console = {.progress = ShowProgress::kNever, .clock = &clock_};
         results[r] = RunTraining(
-            config, {*communicator, r == 0 ? fs_of_rank_0 : *fs_, clock_, console, never, resume});
+            config,
+            {*communicator, {}, r == 0 ? fs_of_rank_0 : *fs_, clock_, console, never, resume});
       });
     }
     for (std::thread& thread : threads) thread.join();

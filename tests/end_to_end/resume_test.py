@@ -134,6 +134,21 @@ class Resume(unittest.TestCase):
         err = self.train("run", "--resume", expect=2, ranks=2)
         self.assertIn("is of 3 trainers; this job has 2", err)
 
+    def test_trainers_of_more_ranks_give_the_same_bits_also_after_a_resume(self):
+        parts = ("--set", "trainer.micro_batches=2", "--set", "loco.rounds=6")
+        two = ("--set", "loco.ranks_per_trainer=2")
+        self.train("one", *parts, ranks=2)
+        self.train("two", *parts, *two, ranks=4)
+        self.train("changing", *parts[:3], "loco.rounds=4", ranks=2)
+        self.train("changing", *parts, *two, "--resume", ranks=4)
+        def bits(run):
+            with open(self.path(run, "final.safetensors"), "rb") as f:
+                return f.read(), [r["theta_digest"] for r in self.records(run, "round")]
+        self.assertEqual(bits("two"), bits("one"))
+        self.assertEqual(bits("changing"), bits("one"))
+        self.assertIn("can't be shared out", self.train("odd", *parts, *two, ranks=3, expect=2))
+        self.assertIn("ranks_per_trainer is 2", self.train("few", *two, ranks=2, expect=2))
+
     def test_the_script_restarts_after_a_kill_and_after_a_hang(self):
         self.train("unbroken")
         process = self.popen("bash", SCRIPT, "3", self.config("run"), "--set", "loco.deadline=3s")

@@ -140,6 +140,21 @@ TEST(NonFinite, DivergedThetaStopsAllRanks) {
   ExpectAllFail(RunJob(job), absl::StatusCode::kInvalidArgument, HasSubstr("diverged"));
 }
 
+// To fail and to bring something unusable are one thing to the others.
+TEST(TrainerError, DropsTheRoundWhereThatIsAskedFor) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
+    Job job = SmallJob(3, mode);
+    job.synthetic.non_finite = {{1, 4}};
+    const RankResult expected = RunJobOrFail(job);
+    job.synthetic.non_finite = {};
+    job.synthetic.errors = {{1, 4}};
+    job.options.on_trainer_error = OnNonFinite::kDrop;
+    const RankResult result = RunJobOrFail(job);
+    EXPECT_EQ(BitsOf(result.state.theta), BitsOf(expected.state.theta));
+    EXPECT_EQ(result.reports[1].dropped, std::vector<uint32_t>{1});
+  }
+}
+
 TEST(Stop, ComesAfterTheSameRoundOnAllRanks) {
   for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
     std::atomic<bool> stop = false;

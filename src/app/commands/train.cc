@@ -38,8 +38,11 @@ Status Train(Environment& env, const TrainArguments& a) {
     PULSE_ASSIGN_OR_RETURN(
         const auto communicator,
         OpenMpiCommunicator(*session, {}, Deadline::After(env.clock, kStartTimeoutMs)));
-    return RunTraining(
-        config, {*communicator, *env.filesystem, env.clock, env.console, stop_requested, a.resume});
+    const auto open_group = [&](const std::vector<int>& members) {
+      return OpenMpiGroup(*session, members, {}, Deadline::After(env.clock, kStartTimeoutMs));
+    };
+    return RunTraining(config, {*communicator, open_group, *env.filesystem, env.clock, env.console,
+                                stop_requested, a.resume});
   };
   const Status status = run();
   if (status.ok() || session->size() == 1) return status;
@@ -54,7 +57,7 @@ Status Train(Environment& env, const TrainArguments& a) {
 
 void AddTrain(CLI::App& app, Environment& env, Action& chosen) {
   CLI::App* command = app.add_subcommand(
-      "train", "Train: one rank of the job; start K of them with mpirun -n K or srun -n K");
+      "train", "Train: one rank of the job; start K trainers with mpirun -n K or srun -n K");
   auto a = std::make_shared<TrainArguments>();
   command->add_option("CONFIG", a->config, "YAML configuration, such as configs/wordle.yaml");
   command->add_option("--set", a->overrides,

@@ -113,6 +113,10 @@ class TorchTrainer final : public Trainer {
       return InvalidArgument("step {} is beyond the 2^32 that random streams tell apart",
                              step.step);
     }
+    if (step.micro_batches > options_.groups) {
+      return InvalidArgument("{} groups can't be cut into {} micro-batches", options_.groups,
+                             step.micro_batches);
+    }
     return Guarded("gradient", [&]() -> StatusOr<Metrics> {
       SetLibTorchThreads(static_cast<int>(options_.threads));
       const std::vector<Rollout> rollouts = PlayGroups(step, rollout_weights);
@@ -120,6 +124,9 @@ class TorchTrainer final : public Trainer {
       const GrpoFigures figures =
           GrpoGradient(PolicyOf(weights), rollouts, advantages, options_.clip, gradient);
       const double norm = ClipToNorm(options_.max_gradient_norm, gradient);
+      // Their sum is the mean. A power of two: exact but for denormals.
+      const float share = 1 / static_cast<float>(step.micro_batches);
+      for (float& g : gradient) g *= share;
       Metrics metrics = {{"loss_sum", figures.loss},
                          {"steps", 1},
                          {"tokens", figures.actions},
@@ -173,7 +180,10 @@ class TorchTrainer final : public Trainer {
     const auto number = static_cast<uint32_t>(step.step);
     std::vector<Game> games;
     std::vector<Rng> choices;
-    for (uint32_t group = 0; group < options_.groups; ++group) {
+    const auto border = [&](uint64_t micro_batch) {
+      return static_cast<uint32_t>(micro_batch * options_.groups / step.micro_batches);
+    };
+    for (uint32_t group = border(step.micro_batch); group < border(step.micro_batch + 1); ++group) {
       Rng deal(options_.seed, {RngUse::kTask, step.trainer, number, group});
       const Game game = wordle::DealGame(words_, deal);
       for (uint32_t i = 0; i < options_.group_games; ++i) {

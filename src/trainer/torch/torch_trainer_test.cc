@@ -62,6 +62,30 @@ Result GradientOf(Trainer& trainer, const LocalStep& step, const std::vector<flo
 
 constexpr LocalStep kStep = {.trainer = 2, .trainers = 4, .round = 3, .step = 29};
 
+TEST(TorchTrainer, CutsAStepIntoMicroBatchesOfItsGroups) {
+  const auto trainer = Make();
+  const auto weights = Initial(*trainer);
+  const Result whole = GradientOf(*trainer, kStep, weights, weights);
+  double games = 0;
+  std::set<std::vector<uint32_t>> gradients;
+  for (uint32_t part = 0; part < 2; ++part) {
+    LocalStep step = kStep;
+    step.micro_batch = part;
+    step.micro_batches = 2;
+    const Result mine = GradientOf(*trainer, step, weights, weights);
+    EXPECT_EQ(GradientOf(*trainer, step, weights, weights), mine);
+    games += mine.metrics.at("games");
+    gradients.insert(mine.gradient);
+  }
+  EXPECT_EQ(games, whole.metrics.at("games"));
+  EXPECT_EQ(gradients.size(), 2u) << "both parts played the same games";
+  LocalStep step = kStep;
+  step.micro_batches = 1 << 20;
+  std::vector<float> gradient(weights.size());
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(trainer->Gradient(step, weights, weights, gradient).status()));
+}
+
 TEST(TorchTrainer, GivesTheSameBitsForTheSameArgumentsWhateverHappenedBefore) {
   const auto trainer = Make(), fresh = Make();
   const auto weights = Initial(*trainer);
