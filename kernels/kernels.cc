@@ -20,8 +20,10 @@ const Body& Find(std::span<const Body> bodies, std::string_view name) {
 KernelTable TableOf(std::string_view name) {
   return {.name = name,
           .adamw = Find(AdamWBodies(), name).run,
+          .adamw_view = Find(AdamWViewBodies(), name).run,
           .apply = Find(ApplyBodies(), name).run,
           .cast_to_bf16 = Find(CastToBF16Bodies(), name).run,
+          .class_rank = Find(ClassRankBodies(), name),
           .diff = Find(DiffBodies(), name).run,
           .gate = Find(GateBodies(), name).run,
           .outer_step = Find(OuterStepBodies(), name).run,

@@ -5,8 +5,10 @@
 
 #include "core/status.h"
 #include "kernels/adamw/adamw.h"
+#include "kernels/adamw_view/adamw_view.h"
 #include "kernels/apply/apply.h"
 #include "kernels/cast_view/cast_view.h"
+#include "kernels/class_rank/class_rank.h"
 #include "kernels/diff/diff.h"
 #include "kernels/gate/gate.h"
 #include "kernels/outer_step/outer_step.h"
@@ -17,8 +19,10 @@ namespace pulse::kernels {
 struct KernelTable {
   std::string_view name;
   AdamWFn adamw;
+  AdamWViewFn adamw_view;
   ApplyFn apply;
   CastToBF16Fn cast_to_bf16;
+  ClassRankBody class_rank;
   DiffFn diff;
   GateFn gate;
   OuterStepFn outer_step;

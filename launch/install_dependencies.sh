@@ -10,11 +10,16 @@ build=(
   build-essential cmake ninja-build
   openmpi-bin libopenmpi-dev        # the runtime that starts ranks
   libtorch-dev                      # the built-in trainer
-  libzstd-dev libxxhash-dev libssl-dev libcurl4-openssl-dev
+  libzstd-dev zlib1g-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libexpat1-dev
   libabsl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libhwy-dev
   wamerican                         # the words of the built-in task
 )
-checks=(procps iproute2 iputils-ping libgtest-dev libgmock-dev libbenchmark-dev python3 clang clang-format clang-tidy libclang-rt-14-dev)
+checks=(
+  procps python3 clang clang-format clang-tidy libclang-rt-14-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  iproute2 iputils-ping             # sites on one machine
+  python3-venv nginx-light          # stores to test against
+)
 
 packages=("${build[@]}")
 [ "${1:-}" = "--build-only" ] || packages+=("${checks[@]}")

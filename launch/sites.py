@@ -121,6 +121,8 @@ class Sites:
             run("ip", "-n", site, "address", "add", f"{SUBNET}.{i + 1}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 run("ip", "-n", site, "link", "set", device, "up")
+            # One frame a segment, as on a wire: counters and rate then see every header.
+            run("ip", "-n", site, "link", "set", "eth0", "gso_max_segs", "1")
             # 20 ms of buffer: enough for TCP at these rates, short enough to stay a link, not a store.
             for where, device in ((site, "eth0"), (wan, port)):
                 run("tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate,

@@ -21,6 +21,8 @@ CONFINED = {
     # Includes of .cuh files are for .cu files alone: no CUDA type leaves its library.
     re.compile(r"\.cuh$"): ("kernels/",),
     re.compile(r"^hwy/"): ("kernels/",),
+    re.compile(r"^(curl/|expat\.h$)"): ("src/store/remote/",),
+    re.compile(r"^store/remote/"): ("src/store/remote/", "src/app/", "tests/"),
 }
 
 

@@ -11,8 +11,9 @@
 namespace pulse {
 namespace {
 
-constexpr std::array kCommands = {AddTrain, AddEvaluate, AddReport,  AddPublish, AddFollow,
-                                  AddDiff,  AddApply,    AddInspect, AddVerify,  AddGc};
+constexpr std::array kCommands = {AddTrain,  AddEvaluate, AddReport, AddPublish,
+                                  AddFollow, AddDiff,     AddApply,  AddInspect,
+                                  AddVerify, AddConvert,  AddGc,     AddBench};
 
 void PrintError(std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');  // one line, whatever a library said

@@ -152,6 +152,13 @@ std::vector<Field> RunFields(RunConfig& c) {
   };
 }
 
+// As loco/options.h spells them (ValuesFromName).
+std::vector<std::string> ValueNames() {
+  std::vector<std::string> names = {"exact"};
+  for (int q = 0; q <= 12; ++q) names.push_back(fmt::format("ulp:{}", q));
+  return names;
+}
+
 std::vector<Field> LocoFields(RunConfig& c) {
   return {
       OneOf("loco.mode", &c.loco.mode, {"pulseloco", "diloco", "ddp"}, "what trainers exchange"),
@@ -166,6 +173,16 @@ std::vector<Field> LocoFields(RunConfig& c) {
             "a trainer with a non-finite gradient: drop its round, or stop the job"),
       WholeList("loco.sites", &c.loco.sites, 65'535,
                 "site of each trainer; empty: one site. Part of the sum's order"),
+      OneOf("loco.exchange", &c.loco.exchange,
+            {"auto", "sparse-all-gather", "owner-partitioned", "site-merged", "dense"},
+            "how sums are made; auto: by estimate, dense in diloco and ddp. No bit depends on it"),
+      OneOf("loco.codec", &c.loco.codec, {"small", "fast"},
+            "how sparse updates are coded: fewest bytes, or least processor time"),
+      OneOf("loco.values", &c.loco.values, ValueNames(),
+            "of sparse updates: exact as in the paper, or (beyond it) rounded to 2^-q of the BF16 "
+            "spacing, the rest kept in the residual"),
+      Whole("loco.exchange_memory_mib", &c.loco.exchange_memory_mib, 1, uint64_t{1} << 24,
+            "bound of a rank's buffers in an exchange, MiB; longer arrays go in segments"),
       Duration("loco.deadline", &c.loco.deadline_ms, 100, 86'400'000,
                "longest wait for the other ranks, a round's computing included"),
   };
@@ -209,9 +226,17 @@ std::vector<Field> TrainerFields(RunConfig& c) {
 
 std::vector<Field> OtherFields(RunConfig& c) {
   return {
+      Whole("checkpoint.every", &c.checkpoint.every, 0, 1'000'000,
+            "rounds from checkpoint to checkpoint; 0: none, and no --resume"),
+      Whole("checkpoint.keep", &c.checkpoint.keep, 1, 1'000'000, "how many checkpoints stay"),
+      Text("checkpoint.folder", &c.checkpoint.folder,
+           "folder of the checkpoints, shared by all ranks or each host's own; empty: "
+           "<run.dir>/checkpoints"),
       Flag("publish.enabled", &c.publish.enabled, "whether versions are published at all"),
       Text("publish.bucket", &c.publish.bucket, "URI of the bucket; empty: <run.dir>/bucket"),
       Whole("publish.every", &c.publish.every, 1, 1'000'000, "rounds from version to version"),
+      OneOf("publish.codec", &c.publish.codec, {"auto", "fast", "small"},
+            "how deltas are coded; auto: what followers are ready with soonest"),
       Flag("publish.single_writer", &c.publish.single_writer,
            "allow a store without conditional puts: you promise that nobody else publishes"),
       Real("publish.anchor_share", &c.publish.anchor_share, 0.01, 1000,

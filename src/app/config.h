@@ -32,6 +32,10 @@ struct RunConfig {
     std::string rollout_weights = "global";
     std::string on_non_finite = "stop";
     std::vector<uint64_t> sites;  // site of trainer k; empty: one site
+    std::string exchange = "auto";
+    std::string codec = "small";
+    std::string values = "exact";
+    uint64_t exchange_memory_mib = 512;
     uint64_t deadline_ms = 300'000;
   } loco;
 
@@ -56,15 +60,22 @@ struct RunConfig {
     uint64_t warm_start_steps = 500;
     uint64_t warm_start_games = 64;
     double warm_start_learning_rate = 2.5e-3;
-    uint64_t warm_start_threads = 2;
+    uint64_t warm_start_threads = 1;
     // synthetic
     uint64_t elements = 1'000'000;
     double gradient_scale = 1.0;
   } trainer;
 
   struct {
+    uint64_t every = 10;  // rounds; 0: none
+    uint64_t keep = 2;
+    std::string folder;  // empty: <run.dir>/checkpoints
+  } checkpoint;
+
+  struct {
     std::string bucket;  // empty: <run.dir>/bucket
     uint64_t every = 1;  // rounds
+    std::string codec = "auto";
     bool enabled = true;
     bool single_writer = false;
     double anchor_share = 1.0;

@@ -1,12 +1,14 @@
 #include "app/parts.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <random>
 
+#include "app/torch_plugin.h"
 #include "store/file_store.h"
+#include "store/remote/remote_store.h"
 #include "trainer/synthetic.h"
-#ifdef PULSE_HAVE_TORCH
-#include "trainer/torch/torch_trainer.h"
-#endif
 
 namespace pulse {
 namespace {
@@ -15,7 +17,6 @@ constexpr uint64_t kMaxKeyFileBytes = 1 << 16;  // a real one has about a hundre
 
 StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
                                               std::function<void(uint64_t, uint64_t)> progress) {
-#ifdef PULSE_HAVE_TORCH
   const auto& t = config.trainer;
   TorchTrainerOptions options;
   options.seed = config.run.seed;
@@ -35,25 +36,32 @@ StatusOr<std::unique_ptr<Trainer>> MakeWordle(const RunConfig& config,
       progress(step, total);
     };
   }
-  return MakeTorchTrainer(std::move(options));
-#else
-  (void)config;
-  (void)progress;
-  return Unimplemented(
-      "trainer.kind wordle: this build has no LibTorch; install libtorch-dev and build with "
-      "-DPULSE_TORCH=ON, or use trainer.kind synthetic");
-#endif
+  return LoadTorchTrainer(std::move(options));
+}
+
+StatusOr<std::unique_ptr<Store>> OpenRemote(std::string_view uri, Filesystem& fs, Clock& clock) {
+  const auto environment = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') return std::nullopt;
+    return value;
+  };
+  std::random_device random;
+  const uint64_t seed = (uint64_t{random()} << 32) | random();
+  return OpenRemoteStore(uri, {fs, clock, environment, seed});
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
                                             Filesystem& fs, Clock& clock) {
+  if (IsRemoteUri(uri)) return OpenRemote(uri, fs, clock);
   std::string_view path = uri;
   const size_t scheme = uri.find("://");
   if (scheme != std::string_view::npos) {
     if (uri.substr(0, scheme) != "file") {
-      return Unimplemented("bucket {}: only file:///path and plain paths are supported", uri);
+      return Unimplemented(
+          "bucket {}: expected s3://, hf://buckets/, http(s)://, file:/// or a plain path",
+          uri.substr(0, scheme + 3));
     }
     path = uri.substr(scheme + 3);
     if (!path.starts_with('/')) {

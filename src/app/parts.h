@@ -22,7 +22,8 @@ enum class BucketAccess {
   kCreate,    // make it if it is not there
 };
 
-// "file:///absolute/path", or a plain path. Both references must outlive the store.
+// "file:///absolute/path", a plain path, or what store/remote/remote_store.h opens: s3, hf, http,
+// https; those are neither made nor looked for here. Both references must outlive the store.
 StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess access,
                                             Filesystem& fs, Clock& clock);
 

@@ -13,6 +13,7 @@ struct RunFolder {
   std::string InitialWeights() const { return path + "/initial.safetensors"; }  // FP32 masters
   std::string FinalWeights() const { return path + "/final.safetensors"; }      // FP32 masters
   std::string Bucket() const { return path + "/bucket"; }
+  std::string Checkpoints() const { return path + "/checkpoints"; }
   std::string PublisherState() const { return path + "/publisher"; }
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "app/parts.h"
+#include "app/run_publisher.h"
 #include "app/training_record.h"
 #include "loco/loop.h"
 
@@ -17,10 +18,9 @@ struct Rank {
   kernels::KernelTable kernels;
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<loco::Loop> loop;
+  std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
   // Rank 0 alone:
-  std::unique_ptr<Store> store;
-  SystemNonces nonces;
-  std::unique_ptr<Publisher> publisher;
+  std::unique_ptr<RunPublisher> publisher;
   std::unique_ptr<TrainingRecord> record;
 };
 
@@ -49,35 +49,58 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
   for (const uint64_t site : config.loco.sites) {
     options.sites.push_back(static_cast<uint32_t>(site));
   }
+  PULSE_ASSIGN_OR_RETURN(options.exchange, loco::ExchangeKindFromName(config.loco.exchange));
+  PULSE_ASSIGN_OR_RETURN(options.codec, UpdateCodecFromName(config.loco.codec));
+  PULSE_ASSIGN_OR_RETURN(options.rounded_values, loco::ValuesFromName(config.loco.values));
+  options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
   options.seed = config.run.seed;
   options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
   options.agreed = AgreedTrainerSettings(config);
+  // When all meet for a checkpoint; a run may be resumed with another value.
+  options.agreed["checkpoint.every"] = std::to_string(config.checkpoint.every);
   return options;
 }
 
-Status OpenPublisher(Rank& rank, const TrainingDeps& deps) {
-  const RunConfig& config = rank.config;
-  if (!config.publish.enabled) return OkStatus();
-  const RunFolder folder{config.run.dir};
-  const std::string bucket =
-      config.publish.bucket.empty() ? folder.Bucket() : config.publish.bucket;
-  PULSE_ASSIGN_OR_RETURN(rank.store,
-                         OpenBucket(bucket, BucketAccess::kCreate, deps.fs, deps.clock));
-  PublisherOptions options;
-  options.run = config.run.name;
-  options.state_directory = folder.PublisherState();
-  options.single_writer = config.publish.single_writer;
-  options.anchor_share = config.publish.anchor_share;
-  options.max_chain_length = config.publish.anchor_every;
+void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
+  const auto& settings = rank.config.checkpoint;
+  if (settings.every == 0) return;
+  const uint64_t elements = rank.trainer->schema().elements();
+  rank.checkpoints = std::make_unique<loco::Checkpointer>(
+      loco::CheckpointOptions{.folder = settings.folder.empty()
+                                            ? RunFolder{rank.config.run.dir}.Checkpoints()
+                                            : settings.folder,
+                              .every = settings.every,
+                              .keep = settings.keep,
+                              .resume = deps.resume},
+      loco::CheckpointPlace{{static_cast<uint32_t>(deps.communicator.rank()), 0, 1},
+                            static_cast<uint32_t>(deps.communicator.size()),
+                            {0, elements},
+                            elements},
+      deps.fs, deps.communicator, deps.clock, *rank.logger);
+}
+
+// Rank 0's own: nothing is written before it is known that the folder holds no other run.
+Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
+  const RunFolder folder{rank.config.run.dir};
+  if (!deps.resume) PULSE_RETURN_IF_ERROR(RequireNoRun(deps.fs, folder));
+  PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(folder.path));
+  if (rank.config.publish.enabled) {
+    PULSE_ASSIGN_OR_RETURN(rank.publisher, RunPublisher::Open({rank.config, deps.fs, deps.clock,
+                                                               rank.kernels, *rank.logger}));
+  }
   PULSE_ASSIGN_OR_RETURN(
-      rank.publisher,
-      Publisher::Open(std::move(options),
-                      {*rank.store, deps.fs, deps.clock, rank.nonces, rank.kernels, *rank.logger}));
+      rank.record,
+      TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer,
+                              rank.publisher.get(), *rank.logger,
+                              static_cast<uint32_t>(deps.communicator.size()), deps.resume}));
   return OkStatus();
 }
 
 Status Prepare(Rank& rank, const TrainingDeps& deps) {
   const bool first = deps.communicator.rank() == 0;
+  if (deps.resume && rank.config.checkpoint.every == 0) {
+    return InvalidArgument("--resume needs checkpoints: set checkpoint.every above 0");
+  }
   PULSE_ASSIGN_OR_RETURN(rank.logger, MakeLogger(rank.config.log_level,
                                                  fmt::format("rank {}", deps.communicator.rank())));
   PULSE_ASSIGN_OR_RETURN(rank.kernels, kernels::ChooseKernels(rank.config.kernels));
@@ -95,15 +118,8 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
   PULSE_ASSIGN_OR_RETURN(rank.loop,
                          loco::Loop::Make(std::move(options), *rank.trainer, deps.communicator,
                                           rank.kernels, deps.clock, *rank.logger));
-  if (!first) return OkStatus();
-  PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(rank.config.run.dir));
-  PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
-  PULSE_ASSIGN_OR_RETURN(
-      rank.record,
-      TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer,
-                              rank.store.get(), rank.publisher.get(), *rank.logger,
-                              static_cast<uint32_t>(deps.communicator.size())}));
-  return OkStatus();
+  MakeCheckpointer(rank, deps);
+  return first ? OpenRecord(rank, deps) : OkStatus();
 }
 
 // The lowest failing rank's error on all ranks, so that nobody waits for one that has given up.
@@ -140,7 +156,8 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
   SilentObserver silent;
   loco::RoundObserver& observer =
       rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : silent;
-  PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end, rank.loop->Run(observer, deps.stop_requested));
+  PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end,
+                         rank.loop->Run(observer, deps.stop_requested, rank.checkpoints.get()));
   if (end == loco::RunEnd::kStopped) {
     return Cancelled("stopped on request after round {} of {}; {} holds what was reached",
                      rank.loop->state().round, rank.config.loco.rounds, rank.config.run.dir);

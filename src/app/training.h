@@ -17,6 +17,7 @@ struct TrainingDeps {
   Clock& clock;
   const Console& console;
   const std::atomic<bool>& stop_requested;
+  bool resume = false;  // continue the run of the folder, if there is one
 };
 
 // Collective. What can go wrong before the first round (a bad option, no dictionary, an unwritable

@@ -1,5 +1,6 @@
 #include "app/training_record.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "app/evaluation.h"
@@ -11,6 +12,8 @@ namespace pulse {
 namespace {
 
 using nlohmann::json;
+
+constexpr char kPublishedNote[] = "published_number";  // in a checkpoint
 
 json ToJson(const loco::PhaseSeconds& s) {
   return {{"compute", s.compute},   {"gate", s.gate},   {"meet", s.meet},
@@ -31,8 +34,12 @@ json ToJson(const loco::RoundReport& r) {
           {"exchange", r.exchange},
           {"sent_bytes", r.traffic.sent},
           {"received_bytes", r.traffic.received},
-          // Once per sender, however many received it.
-          {"payload_bytes", r.trainers > 1 ? r.traffic_of_all.received / (r.trainers - 1) : 0},
+          {"payload_bytes", r.traffic_of_all.contribution},
+          {"estimate",
+           {{"received_bytes", r.estimate.rank_bytes},
+            {"link_bytes", r.estimate.link_bytes},
+            {"seconds", r.estimate.seconds}}},
+          {"most_received_bytes", r.most_received},
           {"dense_diloco_bytes", r.dense_diloco_bytes},
           {"ddp_bytes", r.ddp_bytes},
           {"theta_digest", r.theta.Hex()},
@@ -55,23 +62,27 @@ double Ratio(const Metrics& metrics, const char* sum, const char* count) {
 
 }  // namespace
 
+Status RequireNoRun(Filesystem& fs, const RunFolder& folder) {
+  const Status found = fs.Stat(folder.Metrics()).status();
+  if (found.ok()) {
+    return AlreadyExists(
+        "{} holds a run already; continue it with --resume, set another run.dir, or remove the "
+        "folder",
+        folder.path);
+  }
+  return absl::IsNotFound(found) ? OkStatus() : found;
+}
+
 StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordDeps deps) {
   std::unique_ptr<TrainingRecord> record(new TrainingRecord(deps));
-  PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(record->folder_.path));
-  auto metrics = deps.fs.Create(record->folder_.Metrics());
-  if (metrics.status().code() == absl::StatusCode::kAlreadyExists) {
-    return AlreadyExists("{} holds a run already; set another run.dir, or remove the folder",
-                         record->folder_.path);
+  if (!deps.resume) {
+    // What it continues behind, a resumed run learns later.
+    PULSE_ASSIGN_OR_RETURN(record->metrics_,
+                           MetricsFile::Create(deps.fs, record->folder_.Metrics()));
   }
-  if (!metrics.ok()) return metrics.status();
-  record->metrics_ = *std::move(metrics);
   PULSE_RETURN_IF_ERROR(WriteFileAtomically(deps.fs, record->folder_.Config(),
                                             AsBytes(std::string_view(ConfigToYaml(deps.config)))));
   return record;
-}
-
-Status TrainingRecord::Append(const std::string& line) {
-  return metrics_->Append(AsBytes(std::string_view(line + "\n")));
 }
 
 Status TrainingRecord::WriteMasters(const std::string& path, std::span<const float> weights) {
@@ -96,16 +107,15 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
   const int64_t start_ns = deps_.console.clock->NowNs();
   PULSE_ASSIGN_OR_RETURN(const MasterView view,
                          MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta));
-  PublishOptions options;
-  options.metadata["round"] = std::to_string(round);
-  if (final) options.metadata["final"] = "true";
-  PULSE_ASSIGN_OR_RETURN(const Published published, deps_.publisher->Publish(view, options));
-  const Manifest& m = published.manifest;
+  PULSE_ASSIGN_OR_RETURN(const auto published, deps_.publisher->Publish(view, round, final));
+  if (!published) return OkStatus();
+  const Manifest& m = published->manifest;
   last_patch_bytes_ = m.bytes(PayloadRole::kDelta);
   const auto seconds = static_cast<double>(deps_.console.clock->NowNs() - start_ns) * 1e-9;
   // Once per anchor, since only an anchor lets older versions go.
   if (deps_.config.publish.keep > 0 && m.has(PayloadRole::kAnchor)) {
-    RetainNewest(*deps_.store, m.run, deps_.config.publish.keep, *deps_.console.clock, deps_.log);
+    RetainNewest(deps_.publisher->store(), m.run, deps_.config.publish.keep, *deps_.console.clock,
+                 deps_.log);
   }
   return Append(json{
       {"type", "version"},
@@ -121,6 +131,19 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {
+  if (deps_.resume) {
+    PULSE_ASSIGN_OR_RETURN(const uint64_t lost, RecordedRounds(deps_.fs, folder_.Metrics()));
+    if (lost > 0) {
+      return FailedPrecondition(
+          "{} holds a run of {} rounds and no checkpoint to resume it from; remove the folder to "
+          "start again, or say where its checkpoints are (checkpoint.folder)",
+          folder_.path, lost);
+    }
+    const Status removed = deps_.fs.Remove(folder_.Metrics());
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+    PULSE_ASSIGN_OR_RETURN(metrics_, MetricsFile::Create(deps_.fs, folder_.Metrics()));
+    if (deps_.publisher != nullptr) deps_.publisher->ContinueBehind(0);
+  }
   PULSE_RETURN_IF_ERROR(Append(json{
       {"type", "start"},
       {"mode", deps_.config.loco.mode},
@@ -137,6 +160,29 @@ Status TrainingRecord::OnStart(const loco::State& state) {
   return OkStatus();
 }
 
+Status TrainingRecord::OnResume(const loco::State& state, const loco::Notes& notes) {
+  PULSE_ASSIGN_OR_RETURN(metrics_, MetricsFile::Continue(deps_.fs, folder_.Metrics(), state.round,
+                                                         deps_.config.loco.rounds));
+  const auto published = notes.find(kPublishedNote);
+  if (deps_.publisher != nullptr && published != notes.end()) {
+    uint64_t number = 0;
+    const std::string& text = published->second;
+    if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) {
+      return DataLoss("the checkpoint's note \"{}\" is \"{}\"", kPublishedNote, text);
+    }
+    deps_.publisher->ContinueBehind(number);
+  }
+  deps_.log.info("resumed after round {} of {}", state.round, deps_.config.loco.rounds);
+  first_round_ = state.round;
+  started_ns_ = deps_.console.clock->NowNs();
+  return Append(json{{"type", "resume"}, {"round", state.round}}.dump());
+}
+
+loco::Notes TrainingRecord::CheckpointNotes() {
+  if (deps_.publisher == nullptr) return {};
+  return {{kPublishedNote, std::to_string(deps_.publisher->last_number())}};
+}
+
 Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport& report) {
   PULSE_RETURN_IF_ERROR(Append(ToJson(report).dump()));
   const bool final = report.stopping || report.round == deps_.config.loco.rounds;
@@ -149,14 +195,13 @@ Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport
   PULSE_RETURN_IF_ERROR(WriteMasters(folder_.FinalWeights(), state.theta));
   PULSE_RETURN_IF_ERROR(
       Append(json{{"type", "end"}, {"round", report.round}, {"stopped", report.stopping}}.dump()));
-  PULSE_RETURN_IF_ERROR(metrics_->Sync());
   return metrics_->Close();
 }
 
 void TrainingRecord::Show(const loco::RoundReport& report) {
   const uint64_t rounds = deps_.config.loco.rounds;
   const auto elapsed = static_cast<double>(deps_.console.clock->NowNs() - started_ns_) * 1e-9;
-  const double per_round = elapsed / static_cast<double>(report.round);
+  const double per_round = elapsed / static_cast<double>(report.round - first_round_);
   std::string line = fmt::format("round {}/{}", report.round, rounds);
   if (report.metrics.contains("games")) {
     line +=

@@ -26,7 +26,8 @@ uint64_t BlocksFor(uint64_t elements) {
 }
 
 bool IsKnown(CodecId codec) {
-  return codec == CodecId::kWordDeltaFast || codec == CodecId::kSparseUpdateFast;
+  return codec == CodecId::kWordDeltaFast || codec == CodecId::kSparseUpdateFast ||
+         codec == CodecId::kWordDeltaSmall || codec == CodecId::kSparseUpdateSmall;
 }
 
 StatusOr<ContainerHeader> ParseHeader(ByteView bytes) {

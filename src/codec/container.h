@@ -16,7 +16,12 @@ namespace pulse {
 inline constexpr uint64_t kContainerBlockElements = uint64_t{1} << 20;
 
 // A new codec takes a new number; numbers are never reused.
-enum class CodecId : uint8_t { kWordDeltaFast = 1, kSparseUpdateFast = 2 };
+enum class CodecId : uint8_t {
+  kWordDeltaFast = 1,
+  kSparseUpdateFast = 2,
+  kWordDeltaSmall = 3,
+  kSparseUpdateSmall = 4,
+};
 
 struct ContainerHeader {
   CodecId codec = CodecId::kWordDeltaFast;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "codec/container.h"
 #include "codec/gaps.h"
 #include "codec/sections.h"
 #include "codec/steps.h"
+#include "codec/word_arrays.h"
 
 namespace pulse {
 namespace {
@@ -77,29 +77,12 @@ class BlockApplier {
   Bytes codes_, escapes_, steps_;
 };
 
-Status CheckArrays(size_t before_bytes, size_t after_bytes, size_t word_bytes) {
-  if (word_bytes != 1 && word_bytes != 2 && word_bytes != 4 && word_bytes != 8) {
-    return InvalidArgument("word delta: words of {} bytes, expected 1, 2, 4 or 8", word_bytes);
-  }
-  if (before_bytes != after_bytes || before_bytes % word_bytes != 0) {
-    return InvalidArgument(
-        "word delta: {} bytes before and {} after, expected equal multiples of {}", before_bytes,
-        after_bytes, word_bytes);
-  }
-  return OkStatus();
-}
-
-bool OverlapInPart(ByteView a, ByteView b) {
-  const std::less<const uint8_t*> less;
-  return a.data() != b.data() && less(a.data(), b.data() + b.size()) &&
-         less(b.data(), a.data() + a.size());
-}
-
 }  // namespace
 
 StatusOr<WordDelta> EncodeWordDelta(const kernels::KernelTable& kernels, ByteView before,
                                     ByteView after, size_t word_bytes) {
-  PULSE_RETURN_IF_ERROR(CheckArrays(before.size(), after.size(), word_bytes));
+  PULSE_RETURN_IF_ERROR(
+      Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), "word delta"));
   const size_t words = before.size() / word_bytes;
   ContainerWriter writer({.codec = CodecId::kWordDeltaFast,
                           .word_bytes = static_cast<uint8_t>(word_bytes),
@@ -119,10 +102,9 @@ StatusOr<WordDelta> EncodeWordDelta(const kernels::KernelTable& kernels, ByteVie
 
 Status ApplyWordDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
                       size_t word_bytes, ByteSpan after) {
-  PULSE_RETURN_IF_ERROR(CheckArrays(before.size(), after.size(), word_bytes));
-  if (OverlapInPart(before, after)) {
-    return InvalidArgument("word delta: before and after overlap, but are not the same memory");
-  }
+  PULSE_RETURN_IF_ERROR(
+      Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), "word delta"));
+  PULSE_RETURN_IF_ERROR(Annotate(CheckApartOrSame(before, after), "word delta"));
   auto view = ContainerView::Parse(delta);
   if (!view.ok()) return Annotate(view.status(), "word delta");
   PULSE_RETURN_IF_ERROR(Annotate(view->Expect({.codec = CodecId::kWordDeltaFast,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace pulse {
 namespace {
@@ -132,6 +133,17 @@ Digest TensorDigest(ByteView bytes) {
   TensorDigester digester;
   digester.Update(bytes);
   return digester.Finish();
+}
+
+Digest TensorDigest(ByteView bytes, Workers& workers) {
+  std::vector<Digest> chunks((bytes.size() + kDigestChunkBytes - 1) / kDigestChunkBytes);
+  RunRanges(workers, chunks.size(), 1, [&](uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) {
+      const size_t at = i * kDigestChunkBytes;
+      chunks[i] = DigestOf(bytes.subspan(at, std::min(kDigestChunkBytes, bytes.size() - at)));
+    }
+  });
+  return CombineChunks(chunks);
 }
 
 Digest CombineChunks(std::span<const Digest> chunks) {

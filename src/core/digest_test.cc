@@ -45,6 +45,17 @@ TEST(TensorDigest, IsTheTreeOverChunksThatTheFormatDescribes) {
   EXPECT_EQ(TensorDigest({}), DigestOf({}));
 }
 
+TEST(TensorDigest, IsTheSameForAnyNumberOfThreads) {
+  for (const size_t n : {size_t{0}, size_t{1}, kDigestChunkBytes - 1, kDigestChunkBytes,
+                         kDigestChunkBytes + 1, 5 * kDigestChunkBytes + 12345}) {
+    const Bytes bytes = Pattern(n);
+    for (const size_t threads : {1, 2, 3, 9}) {
+      Workers workers(threads);
+      EXPECT_EQ(TensorDigest(bytes, workers), TensorDigest(bytes)) << n << " " << threads;
+    }
+  }
+}
+
 TEST(ViewDigest, ChangesWithNameShapeDtypeAliasAndEveryBit) {
   const auto digest = [](TensorSpec spec, Bytes bytes,
                          std::map<std::string, std::string> aliases = {}) {

@@ -32,8 +32,9 @@ struct SparseUpdate {
   }
 };
 
-inline uint64_t SparseBlocksFor(uint64_t elements) {
-  return (elements + kSparseBlockElements - 1) / kSparseBlockElements;
+// Unlike (elements + block - 1) / block, right for any 64-bit number.
+constexpr uint64_t SparseBlocksFor(uint64_t elements) {
+  return elements / kSparseBlockElements + (elements % kSparseBlockElements != 0);
 }
 
 // kDataLoss unless all that SparseUpdate promises holds.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace pulse {
 namespace {
 
@@ -18,6 +20,17 @@ TEST(SparseUpdate, ValidOnesPassAndSplitIntoBlocks) {
   EXPECT_EQ(update.blocks(), 2u);
   EXPECT_EQ(update.BlockValues(1)[0], 3);
   EXPECT_TRUE(Validate(SparseUpdate{}).ok());
+}
+
+TEST(SparseUpdate, CountsBlocksUpToTheLastElementNumber) {
+  EXPECT_EQ(SparseBlocksFor(0), 0u);
+  EXPECT_EQ(SparseBlocksFor(1), 1u);
+  EXPECT_EQ(SparseBlocksFor(kSparseBlockElements), 1u);
+  EXPECT_EQ(SparseBlocksFor(kSparseBlockElements + 1), 2u);
+  EXPECT_EQ(SparseBlocksFor(std::numeric_limits<uint64_t>::max()), uint64_t{1} << 44);
+  SparseUpdate none;
+  none.elements = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(Validate(none).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(SparseUpdate, EveryBrokenPromiseIsFound) {

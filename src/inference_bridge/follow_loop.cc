@@ -71,14 +71,15 @@ class Listeners {
 
 }  // namespace
 
-Status FollowLoop(Follower& follower, Clock& clock, Logger& log, const FollowLoopOptions& options) {
+Status FollowLoop(const FollowStep& step, const Output& output, Clock& clock, Logger& log,
+                  const FollowLoopOptions& options) {
   const FollowTarget target = options.every_version ? FollowTarget::Next() : FollowTarget::Newest();
-  Listeners listeners(options.engines, follower.output(), log);
+  Listeners listeners(options.engines, output, log);
   const int64_t poll_ms = std::max<int64_t>(1, options.poll_ms);
   bool begun = false;
   int64_t backoff_ms = 0;
   while (Pause(clock, backoff_ms, options)) {
-    const auto result = follower.Step(target);
+    const auto result = step(target);
     const Status& status = result.status();
     if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
       if (backoff_ms == 0) log.warn("{}; trying again", ToStd(status.message()));

@@ -27,10 +27,19 @@ struct FollowLoopOptions {
   std::vector<Engine*> engines;     // must outlive the loop
 };
 
+// Brings an output to a target, as Follower::Step does.
+using FollowStep = std::function<StatusOr<FollowResult>(const FollowTarget&)>;
+
 // Returns OK at the final version (or the error of an engine that could not be told of it),
 // kCancelled when stopped, else the first error that waiting does not cure (see Follower::Step). An
 // engine that fails is told again at every poll, and holds nobody up. Clock: as the follower's.
-Status FollowLoop(Follower& follower, Clock& clock, Logger& log, const FollowLoopOptions& options);
+Status FollowLoop(const FollowStep& step, const Output& output, Clock& clock, Logger& log,
+                  const FollowLoopOptions& options);
+inline Status FollowLoop(Follower& follower, Clock& clock, Logger& log,
+                         const FollowLoopOptions& options) {
+  const auto step = [&](const FollowTarget& target) { return follower.Step(target); };
+  return FollowLoop(step, follower.output(), clock, log, options);
+}
 
 // Calls `attempt` until it gives anything but kNotFound or kUnavailable, pausing poll_ms in
 // between: for opening a bucket that is not there yet. kCancelled when stopped.

@@ -245,7 +245,9 @@ TEST_F(FollowerTest, FollowsThePublisherWhoseKeyItTrusts) {
 
 // With the retention of a real publisher running behind it.
 TEST_F(FollowerTest, LagsBehindRetentionAndCatchesUp) {
-  const RetentionOptions retention = {.keep_versions = 3, .min_age_ms = 0};
+  RetentionOptions retention;
+  retention.keep_versions = 3;
+  retention.min_age_ms = 0;
   auto follower = *machine_.Open(*store_);
   uint64_t jumps = 0;
   for (uint64_t number = 1; number <= 40; ++number) {

@@ -15,6 +15,8 @@ namespace pulse::loco {
 namespace {
 
 constexpr size_t kFieldsNamed = 3;  // more would hide the first; the rest is counted
+// No bit of the state after a round depends on these: a resumed run may change them.
+constexpr std::string_view kRounds = "rounds", kRanksPerTrainer = "ranks_per_trainer";
 constexpr size_t kValueChars = 80;  // a peer's text may be anything: bound what is printed of it
 
 using Fields = std::map<std::string, std::string>;
@@ -58,6 +60,17 @@ std::string DescribeValues(const std::string& key, const std::vector<Fields>& ra
   return fmt::format("{} is {}", key.substr(0, kValueChars), fmt::join(parts, " and "));
 }
 
+// The first few, and how many more there are.
+std::string FirstOf(const std::vector<std::string>& differences) {
+  const size_t named = std::min(differences.size(), kFieldsNamed);
+  const std::string more =
+      differences.size() > named ? fmt::format("; and {} more", differences.size() - named) : "";
+  return fmt::format(
+      "{}{}",
+      fmt::join(differences.begin(), differences.begin() + static_cast<ptrdiff_t>(named), "; "),
+      more);
+}
+
 }  // namespace
 
 void Fingerprint::Add(std::string_view key, std::string_view value) {
@@ -74,9 +87,15 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("arithmetic_contract", kernels::kArithmeticContractVersion);
   add("mode", NameOf(options.mode));
   add("trainers", trainers);
+  add(kRanksPerTrainer, options.ranks_per_trainer);
+  add("micro_batches", options.micro_batches);
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
+  add("exchange.algorithm", NameOf(options.exchange));
+  add("exchange.memory_bytes", options.exchange_memory_bytes);
+  add("codec", NameOf(options.codec));
+  add("values", NameOfValues(options.rounded_values));
   add("seed", options.seed);
-  add("rounds", options.rounds);
+  add(kRounds, options.rounds);
   add("local_steps", options.local_steps);
   add("gate_open", options.gate_open);
   add("rollout_weights", NameOf(options.rollout_weights));
@@ -110,13 +129,31 @@ Status ExplainDifference(std::span<const std::string_view> texts) {
     }
   }
   if (differences.empty()) return OkStatus();
-  const size_t named = std::min(differences.size(), kFieldsNamed);
-  const std::string more =
-      differences.size() > named ? fmt::format("; and {} more", differences.size() - named) : "";
   return InvalidArgument(
-      "the ranks' configurations differ: {}{}; start all ranks with one configuration",
-      fmt::join(differences.begin(), differences.begin() + static_cast<ptrdiff_t>(named), "; "),
-      more);
+      "the ranks' configurations differ: {}; start all ranks with one configuration",
+      FirstOf(differences));
+}
+
+Status ExplainChange(std::string_view what, std::string_view then, std::string_view now) {
+  const Fields before = Parse(then), after = Parse(now);
+  std::set<std::string> keys;
+  for (const Fields* fields : {&before, &after}) {
+    for (const auto& [key, value] : *fields) keys.insert(key);
+  }
+  std::erase_if(keys, [](const std::string& key) {
+    return key == kRounds || key == kRanksPerTrainer || key.starts_with("checkpoint.") ||
+           key.starts_with("exchange.");
+  });
+  std::vector<std::string> differences;
+  for (const std::string& key : keys) {
+    const auto old_value = ValueOf(before, key), new_value = ValueOf(after, key);
+    if (old_value == new_value) continue;
+    differences.push_back(fmt::format("{} is {} there and {} here", key.substr(0, kValueChars),
+                                      old_value.value_or("missing").substr(0, kValueChars),
+                                      new_value.value_or("missing").substr(0, kValueChars)));
+  }
+  if (differences.empty()) return OkStatus();
+  return InvalidArgument("{} is of another configuration: {}", what, FirstOf(differences));
 }
 
 }  // namespace pulse::loco

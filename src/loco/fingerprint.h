@@ -37,4 +37,11 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
 // differ, with each value and its ranks; OK if all are equal.
 Status ExplainDifference(std::span<const std::string_view> texts);
 
+// Whether a run with the configuration `now` may continue one with `then` (both
+// Fingerprint::text(), or any bytes): all fields equal, but those that no bit of the state depends
+// on (rounds, ranks_per_trainer, and keys that start with "checkpoint." or "exchange.").
+// kInvalidArgument names the fields that differ, with both values; what: "the checkpoint of round
+// 3".
+Status ExplainChange(std::string_view what, std::string_view then, std::string_view now);
+
 }  // namespace pulse::loco

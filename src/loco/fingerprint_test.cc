@@ -38,6 +38,11 @@ TEST(Fingerprint, ChangesWithEverySettingThatThetaDependsOn) {
       [](Options& o) {
         o.sites = {0, 0, 1, 1};
       },
+      // No bit depends on these, but ranks that disagreed would make different calls.
+      [](Options& o) { o.exchange = ExchangeKind::kDense; },
+      [](Options& o) { o.exchange_memory_bytes = 1; },
+      [](Options& o) { o.codec = UpdateCodecName::kFast; },
+      [](Options& o) { o.rounded_values = 0; },
       [](Options& o) { o.seed = 2; },
       [](Options& o) { o.agreed.emplace("games", "8"); },
   };
@@ -93,6 +98,18 @@ TEST(ExplainDifference, TakesAnyBytes) {
   std::string longest = "a=";
   longest.append(100'000, 'x');
   EXPECT_LT(Explain({"a=1\n", longest}).size(), 1000u);
+}
+
+TEST(ExplainChange, LetsARunGoOnByAnotherExchangeButNotWithAnotherSum) {
+  const std::string then = FingerprintOf({}, 4, Schema()).text();
+  Options options;
+  options.rounds = 7;
+  options.exchange = ExchangeKind::kDense;
+  options.exchange_memory_bytes = 1;
+  EXPECT_EQ(ExplainChange("it", then, FingerprintOf(options, 4, Schema()).text()), OkStatus());
+  options.sites = {0, 0, 1, 1};
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ExplainChange("it", then, FingerprintOf(options, 4, Schema()).text())));
 }
 
 }  // namespace

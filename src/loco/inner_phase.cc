@@ -16,12 +16,51 @@ bool AllBelow(std::span<const float> x, float bound) {
 }
 
 InnerPhase::InnerPhase(const Options& options, const kernels::KernelTable& kernels,
-                       Trainer& trainer, uint32_t trainer_index, uint32_t trainers)
+                       const Clock& clock, Trainer& trainer, TrainerRanks& ranks,
+                       uint32_t trainer_index, uint32_t trainers)
     : options_(options),
       kernels_(kernels),
+      clock_(clock),
       trainer_(trainer),
+      ranks_(ranks),
       trainer_index_(trainer_index),
       trainers_(trainers) {}
+
+Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
+                               std::span<float> gradient, Metrics& metrics) {
+  const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
+  auto figures = trainer_.Gradient(at, weights, global ? state.WholeTheta() : weights, gradient);
+  if (!figures.ok()) {
+    return Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
+  }
+  for (const auto& [name, value] : *figures) metrics[name] += value;
+  return OkStatus();
+}
+
+// Each rank adds up an aligned subtree of the micro-batches, and the ranks add up their sums.
+Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
+                                   std::span<float> gradient, InnerResult& result) {
+  const uint32_t each = options_.micro_batches / ranks_.ranks();
+  TreeSum sum(kernels_.reduce.add_dense);
+  Status computed;
+  for (uint32_t i = 0; i < each && computed.ok(); ++i) {
+    at.micro_batch = ranks_.shard() * each + i;
+    std::vector<float> leaf(weights.size());
+    computed = CallTrainer(state, at, weights, leaf, result.metrics);
+    sum.Add(std::move(leaf));
+  }
+  PULSE_ASSIGN_OR_RETURN(const bool all_computed, ranks_.All(computed.ok(), NextDeadline()));
+  PULSE_RETURN_IF_ERROR(computed);
+  result.finite = all_computed;
+  if (!all_computed) return OkStatus();  // the rank that failed tells the others why
+  const std::vector<float> mine = sum.Finish();
+  if (ranks_.ranks() == 1) {
+    std::copy(mine.begin(), mine.end(), gradient.begin());
+  } else {
+    PULSE_RETURN_IF_ERROR(ranks_.ReduceScatter(mine, gradient, NextDeadline()));
+  }
+  return OkStatus();
+}
 
 Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
                                    std::span<const float> weights, std::span<float> gradient,
@@ -31,15 +70,17 @@ Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
   const LocalStep at = {.trainer = trainer_index_,
                         .trainers = trainers_,
                         .round = state.round,
-                        .step = state.round * options_.local_steps + step_in_round};
-  const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
-  auto metrics =
-      trainer_.Gradient(at, weights, global ? std::span(state.theta) : weights, gradient);
-  if (!metrics.ok()) {
-    return Annotate(metrics.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
+                        .step = state.round * options_.local_steps + step_in_round,
+                        .micro_batch = 0,
+                        .micro_batches = options_.micro_batches};
+  if (options_.micro_batches == 1) {
+    PULSE_RETURN_IF_ERROR(CallTrainer(state, at, weights, gradient, result.metrics));
+  } else {
+    PULSE_RETURN_IF_ERROR(SumMicroBatches(state, at, weights, gradient, result));
+    if (!result.finite) return OkStatus();
   }
-  for (const auto& [name, value] : *metrics) result.metrics[name] += value;
-  result.finite = AllBelow(gradient, kGradientBound);
+  PULSE_ASSIGN_OR_RETURN(result.finite,
+                         ranks_.All(AllBelow(gradient, kGradientBound), NextDeadline()));
   return OkStatus();
 }
 
@@ -54,13 +95,23 @@ StatusOr<InnerResult> InnerPhase::Run(State& state, std::span<float> gradient) {
   m_before_ = state.m;
   v_before_ = state.v;
   step_before_ = state.step;
+  const bool alone = ranks_.ranks() == 1;
   InnerResult result;
   for (uint64_t step = 0; step < options_.local_steps; ++step) {
-    PULSE_RETURN_IF_ERROR(ComputeGradient(state, step, state.w, gradient, result));
+    if (!alone && step > 0) {
+      whole_w_.resize(state.whole_theta.size());
+      PULSE_RETURN_IF_ERROR(ranks_.Gather(state.w, whole_w_, NextDeadline()));
+    }
+    const auto weights = alone       ? std::span<const float>(state.w)
+                         : step == 0 ? state.WholeTheta()
+                                     : std::span<const float>(whole_w_);
+    PULSE_RETURN_IF_ERROR(ComputeGradient(state, step, weights, gradient, result));
     if (!result.finite) return result;
     Step(state, state.w, gradient);
   }
-  result.finite = AllBelow(state.w, kWeightBound) && AllBelow(state.residual, kWeightBound);
+  PULSE_ASSIGN_OR_RETURN(result.finite, ranks_.All(AllBelow(state.w, kWeightBound) &&
+                                                       AllBelow(state.residual, kWeightBound),
+                                                   NextDeadline()));
   return result;
 }
 
@@ -73,7 +124,8 @@ void InnerPhase::TakeBack(State& state) const {
 StatusOr<InnerResult> InnerPhase::GradientAtTheta(const State& state, uint64_t step_in_round,
                                                   std::span<float> gradient) {
   InnerResult result;
-  PULSE_RETURN_IF_ERROR(ComputeGradient(state, step_in_round, state.theta, gradient, result));
+  PULSE_RETURN_IF_ERROR(
+      ComputeGradient(state, step_in_round, state.WholeTheta(), gradient, result));
   return result;
 }
 

@@ -5,10 +5,13 @@
 #include <span>
 #include <vector>
 
+#include "core/clock.h"
+#include "core/deadline.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
 #include "loco/options.h"
 #include "loco/state.h"
+#include "loco/trainer_ranks.h"
 #include "trainer/trainer.h"
 
 namespace pulse::loco {
@@ -27,16 +30,20 @@ struct InnerResult {
   bool finite = true;  // false: a gradient or weight is not usable; w is not to be sent
 };
 
-// Not thread-safe. Memory: copies of m and v, to take a round back.
+// Where a trainer has several ranks, each computes some of a step's micro-batches at the whole
+// weights, and steps its own shard: all calls but Step and TakeBack are collective among them.
+// Not thread-safe. Memory: copies of m and v, to take a round back; with micro-batches, arrays as
+// large as the whole model: w, a gradient, and one per level of the tree that adds them.
 class InnerPhase {
  public:
-  // trainer must outlive this.
-  InnerPhase(const Options& options, const kernels::KernelTable& kernels, Trainer& trainer,
-             uint32_t trainer_index, uint32_t trainers);
+  // trainer and ranks must outlive this.
+  InnerPhase(const Options& options, const kernels::KernelTable& kernels, const Clock& clock,
+             Trainer& trainer, TrainerRanks& ranks, uint32_t trainer_index, uint32_t trainers);
 
   // w <- theta, then H steps on w, m, v. gradient: scratch of as many elements. Stops at the first
-  // gradient that is not usable, before it touches m and v. Errors are the trainer's, with the
-  // step; then w, m, v and step are unspecified.
+  // gradient that is not usable, before it touches m and v; `finite` is then false on all the
+  // trainer's ranks, as it is where another of them failed. Errors are the trainer's, with the
+  // step, and the communicator's; then w, m, v and step are unspecified.
   StatusOr<InnerResult> Run(State& state, std::span<float> gradient);
 
   // Makes m, v and step what they were before the last Run.
@@ -50,16 +57,25 @@ class InnerPhase {
   void Step(State& state, std::span<float> w, std::span<const float> gradient) const;
 
  private:
-  // Calls the trainer and adds to result.metrics; result.finite tells whether `gradient` is usable.
+  // Calls the trainer and adds to result.metrics; result.finite tells whether `gradient`, this
+  // rank's shard of the sum over all micro-batches, is usable everywhere. weights: whole.
   Status ComputeGradient(const State& state, uint64_t step_in_round, std::span<const float> weights,
                          std::span<float> gradient, InnerResult& result);
+  Status CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
+                     std::span<float> gradient, Metrics& metrics);
+  Status SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
+                         std::span<float> gradient, InnerResult& result);
+  Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
 
   Options options_;
   kernels::KernelTable kernels_;
+  const Clock& clock_;
   Trainer& trainer_;
+  TrainerRanks& ranks_;
   uint32_t trainer_index_;
   uint32_t trainers_;
   std::vector<float> m_before_, v_before_;
+  std::vector<float> whole_w_;  // unless the trainer has one rank
   uint64_t step_before_ = 0;
 };
 

@@ -44,8 +44,8 @@ class InnerPhaseTest : public testing::Test {
 
   StatusOr<InnerResult> RunOnce() {
     trainer_ = *SyntheticTrainer::Make(synthetic_);
-    phase_ =
-        std::make_unique<InnerPhase>(options_, *kernels::ChooseKernels("auto"), *trainer_, 2, 5);
+    phase_ = std::make_unique<InnerPhase>(options_, *kernels::ChooseKernels("auto"), clock_,
+                                          *trainer_, ranks_, 2, 5);
     std::vector<float> gradient(300);
     return phase_->Run(state_, gradient);
   }
@@ -53,6 +53,8 @@ class InnerPhaseTest : public testing::Test {
   SyntheticOptions synthetic_;
   Options options_;
   State state_ = State::Zero(Mode::kPulseLoco, 300);
+  RealClock clock_;
+  TrainerRanks ranks_{nullptr, 300, nullptr};
   std::unique_ptr<SyntheticTrainer> trainer_;
   std::unique_ptr<InnerPhase> phase_;
 };

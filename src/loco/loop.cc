@@ -2,24 +2,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "kernels/arithmetic/arithmetic.h"
-#include "loco/exchange/dense.h"
-#include "loco/exchange/sparse_all_gather.h"
 
 namespace pulse::loco {
 namespace {
 
 constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
 
-std::unique_ptr<Exchange> ExchangeFor(const Options& options, Communicator& communicator,
-                                      const kernels::KernelTable& kernels) {
-  Sites sites = GroupBySite(options.sites, static_cast<uint32_t>(communicator.size()));
-  if (options.mode == Mode::kPulseLoco) {
-    return std::make_unique<SparseAllGather>(communicator, kernels, std::move(sites));
-  }
-  return std::make_unique<DenseExchange>(communicator, kernels, std::move(sites));
+AdaptiveOptions ExchangeOptions(const Options& options, uint32_t trainers) {
+  const bool sends_everything = options.mode != Mode::kPulseLoco;
+  return {.kind = options.exchange == ExchangeKind::kAuto && sends_everything ? ExchangeKind::kDense
+                                                                              : options.exchange,
+          .sites = GroupBySite(options.sites, trainers),
+          .memory_bytes = options.exchange_memory_bytes};
+}
+
+std::optional<CheckedCommunicator> Checked(Communicator* communicator) {
+  if (communicator == nullptr) return std::nullopt;
+  return std::optional<CheckedCommunicator>(std::in_place, *communicator);
 }
 
 }  // namespace
@@ -32,92 +35,178 @@ struct Loop::Round {
   RankClosing closing = {};
   SparseUpdate update = {};
   Decision decision = {};
+  std::vector<uint64_t> entries = {}, payload_bytes = {};  // by trainer, from the last table
 };
 
 StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
                                            Communicator& communicator,
                                            const kernels::KernelTable& kernels, const Clock& clock,
-                                           Logger& logger) {
-  PULSE_RETURN_IF_ERROR(Validate(options, static_cast<uint32_t>(communicator.size())));
+                                           Logger& logger, const Topology& topology) {
+  const auto ranks = static_cast<uint32_t>(communicator.size());
+  const uint32_t shards = options.ranks_per_trainer;
+  if (shards == 0 || ranks % shards != 0) {
+    return InvalidArgument("{} ranks can't be trainers of {} ranks each", ranks, shards);
+  }
+  if (shards > 1 && (topology.trainer == nullptr || topology.peers == nullptr)) {
+    return Internal("trainers of {} ranks without communicators of their own", shards);
+  }
+  PULSE_RETURN_IF_ERROR(Validate(options, ranks / shards));
   PULSE_ASSIGN_OR_RETURN(auto runs, ViewRunsOf(trainer.schema()));
   PULSE_ASSIGN_OR_RETURN(auto masters, MasterSchema(trainer.schema()));
   return std::unique_ptr<Loop>(new Loop(std::move(options), trainer, communicator, kernels, clock,
-                                        logger, std::move(runs), std::move(masters)));
+                                        logger, topology, std::move(runs), std::move(masters)));
 }
 
 Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
            const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
-           std::vector<ViewRun> runs, ModelSchema masters)
+           const Topology& topology, std::vector<ViewRun> runs, ModelSchema masters)
     : options_(std::move(options)),
       trainer_(trainer),
       communicator_(communicator),
+      trainer_group_(Checked(shards() == 1 ? nullptr : topology.trainer)),
+      peers_(Checked(shards() == 1 ? nullptr : topology.peers)),
       kernels_(kernels),
       clock_(clock),
       logger_(logger),
       masters_(std::move(masters)),
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
-      state_(State::Zero(options_.mode, masters_.elements())),
-      inner_(options_, kernels_, trainer, static_cast<uint32_t>(communicator.rank()), trainers()),
-      pseudo_gradient_(kernels_, runs, options_.gate_open),
-      outer_(options_.outer, trainers(), kernels_, runs),
-      exchange_(ExchangeFor(options_, communicator, kernels_)),
-      scratch_(masters_.elements()) {}
+      ranks_(trainer_group_ ? &*trainer_group_ : nullptr, masters_.elements(),
+             kernels_.reduce.add_dense),
+      state_(State::Zero(options_.mode, ranks_.range().length())),
+      inner_(options_, kernels_, clock_, trainer, ranks_, this->trainer(), trainers()),
+      pseudo_gradient_(kernels_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
+                       options_.gate_open, options_.rounded_values),
+      outer_(options_.outer, trainers(), kernels_,
+             CutRuns(runs, ranks_.range().begin, ranks_.range().end)),
+      exchange_(peers_ ? *peers_ : communicator_, kernels_, ExchangeOptions(options_, trainers())),
+      scratch_(ranks_.range().length()) {
+  if (shards() > 1) state_.whole_theta.resize(masters_.elements());
+}
 
-StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested) {
-  const Status started = Start();
+StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
+                           Checkpointer* checkpoints) {
+  checkpoints_ = checkpoints;
+  Status local;
+  const Status started = Start(observer, local);
   if (!started.ok()) return Annotate(started, "start of the run");
-  Status local = observer.OnStart(state_);
   bool stopping = false;
   while (state_.round < options_.rounds && !stopping) {
     auto report = RunRound(local, stop_requested);
     if (!report.ok()) return Annotate(report.status(), fmt::format("round {}", state_.round + 1));
     stopping = report->stopping;
     local = observer.OnRound(state_, *report);
+    const bool last = stopping || state_.round == options_.rounds;
+    if (checkpoints_ != nullptr && checkpoints_->Due(state_.round, last)) {
+      const Status taken = TakeCheckpoint(observer, report->theta, local);
+      if (!taken.ok()) return Annotate(taken, fmt::format("after round {}", state_.round));
+    }
   }
-  // The last observer's error has no next round to travel in.
-  const RankStatus end = {.phase = Phase::kEnd, .round = state_.round};
-  const auto meeting =
-      Meet(communicator_, end, local, fingerprint_, options_.on_non_finite, NextDeadline());
-  if (!meeting.ok()) return Annotate(meeting.status(), "end of the run");
+  const Status ended = End(local);
+  if (!ended.ok()) return Annotate(ended, "end of the run");
   return state_.round == options_.rounds ? RunEnd::kAllRounds : RunEnd::kStopped;
 }
 
-Status Loop::Start() {
+Status Loop::Start(RoundObserver& observer, Status& local) {
   const Deadline deadline = Deadline::After(clock_, options_.start_deadline_ms);
   RankStatus row = {.phase = Phase::kStart};
   // Before the initial weights, which may take long.
-  PULSE_RETURN_IF_ERROR(
-      Meet(communicator_, row, OkStatus(), fingerprint_, options_.on_non_finite, deadline)
-          .status());
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, OkStatus(), deadline).status());
+  if (communicator_.rank() == 0) {
+    logger_.info("{}: {} trainers of {} ranks, {} elements, {} kernels, exchange {}",
+                 NameOf(options_.mode), trainers(), shards(), masters_.elements(), kernels_.name,
+                 NameOf(options_.exchange));
+  }
+  std::optional<CommitRecord> resumed;
+  if (checkpoints_ != nullptr && checkpoints_->resumes()) {
+    PULSE_ASSIGN_OR_RETURN(resumed, checkpoints_->Restore(fingerprint_, state_, deadline));
+    if (resumed) PULSE_RETURN_IF_ERROR(GatherTheta(deadline));
+  } else if (checkpoints_ != nullptr) {
+    PULSE_RETURN_IF_ERROR(checkpoints_->RequireNone(deadline));
+  }
+  row.step = 1;
+  if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
+  const auto arrays = SharedArrays();
+  PULSE_ASSIGN_OR_RETURN(const auto closings,
+                         CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays),
+                                    {}, NextDeadline(), shards()));
+  if (resumed && resumed->theta != closings.front().theta) {
+    return DataLoss(
+        "theta as it was read from the checkpoint has another digest than was committed");
+  }
+  local = resumed ? observer.OnResume(state_, resumed->notes) : observer.OnStart(state_);
+  if (resumed || checkpoints_ == nullptr) return OkStatus();
+  // Waited for: from here on there is always a checkpoint to go back to.
+  PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
+  checkpoints_->WaitForWriter();
+  return MeetOthers({.phase = Phase::kCheckpoint}, local, NextDeadline()).status();
+}
+
+Status Loop::StartAnew(RankStatus row, Deadline deadline) {
   Status local = OkStatus();
   if (communicator_.rank() == 0) {
-    logger_.info("{}: {} trainers, {} elements, {} kernels, exchange {}", NameOf(options_.mode),
-                 trainers(), masters_.elements(), kernels_.name, exchange_->name());
-    local = Annotate(trainer_.InitialWeights(state_.theta), "initial weights");
-    if (local.ok() && !AllBelow(state_.theta, kWeightBound)) {
+    if (checkpoints_ != nullptr && checkpoints_->resumes()) {
+      logger_.warn("there is no checkpoint to resume: starting from the beginning");
+    }
+    local = Annotate(trainer_.InitialWeights(WholeTheta()), "initial weights");
+    if (local.ok() && !AllBelow(WholeTheta(), kWeightBound)) {
       local = InvalidArgument("the initial weights are not finite");
     }
   }
-  row.step = 1;
-  PULSE_RETURN_IF_ERROR(
-      Meet(communicator_, row, local, fingerprint_, options_.on_non_finite, deadline).status());
-  PULSE_RETURN_IF_ERROR(TakeInitialWeights(deadline));
-  const auto arrays = SharedArrays();
-  return CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays), {},
-                    NextDeadline())
-      .status();
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, deadline).status());
+  return TakeInitialWeights(deadline);
+}
+
+Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local) {
+  if (checkpoints_->pending()) {
+    // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
+    checkpoints_->WaitForWriter();
+    PULSE_RETURN_IF_ERROR(
+        MeetOthers({.phase = Phase::kCheckpoint, .round = state_.round}, local, NextDeadline())
+            .status());
+  }
+  if (local.ok()) local = checkpoints_->Begin(state_, theta, observer.CheckpointNotes());
+  return OkStatus();
+}
+
+// The last observer's and the last checkpoint's errors have no next round to travel in.
+Status Loop::End(const Status& local) {
+  RankStatus row = {.phase = Phase::kEnd, .round = state_.round};
+  if (checkpoints_ != nullptr) checkpoints_->WaitForWriter();
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
+  if (checkpoints_ == nullptr) return OkStatus();
+  row.step = 1;  // what became of the commit
+  return MeetOthers(row, OkStatus(), NextDeadline()).status();
+}
+
+StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline deadline) {
+  Status mine = local;
+  if (checkpoints_ != nullptr) {
+    row.checkpoint = checkpoints_->ready();
+    if (mine.ok()) mine = checkpoints_->status();
+  }
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, mine, fingerprint_,
+                                               options_.on_non_finite, deadline, shards()));
+  if (checkpoints_ != nullptr) {
+    std::vector<uint64_t> ready;
+    for (const RankStatus& rank : meeting.table) ready.push_back(rank.checkpoint);
+    PULSE_RETURN_IF_ERROR(checkpoints_->OnTable(ready, fingerprint_, deadline));
+  }
+  return meeting;
 }
 
 std::vector<SharedArray> Loop::SharedArrays() const {
   if (options_.mode == Mode::kDdp) {
-    return {{"theta", state_.theta}, {"first moment", state_.m}, {"second moment", state_.v}};
+    return {{"theta", state_.WholeTheta()},
+            {"first moment", state_.m, ranks_.range().begin},
+            {"second moment", state_.v, ranks_.range().begin}};
   }
-  return {{"theta", state_.theta}, {"outer momentum", state_.outer_momentum}};
+  return {{"theta", state_.WholeTheta()},
+          {"outer momentum", state_.outer_momentum, ranks_.range().begin}};
 }
 
 Status Loop::TakeInitialWeights(Deadline deadline) {
-  uint8_t* const theta = reinterpret_cast<uint8_t*>(state_.theta.data());
-  const size_t bytes = state_.theta.size() * sizeof(float);
+  uint8_t* const theta = reinterpret_cast<uint8_t*>(WholeTheta().data());
+  const size_t bytes = WholeTheta().size_bytes();
   for (size_t at = 0; at < bytes; at += kBroadcastBytes) {
     const size_t length = std::min(kBroadcastBytes, bytes - at);
     Bytes piece;
@@ -128,7 +217,16 @@ Status Loop::TakeInitialWeights(Deadline deadline) {
     }
     std::memcpy(theta + at, piece.data(), length);
   }
+  if (shards() > 1) {
+    const auto mine = WholeTheta().subspan(ranks_.range().begin, ranks_.range().length());
+    std::copy(mine.begin(), mine.end(), state_.theta.begin());
+  }
   return OkStatus();
+}
+
+Status Loop::GatherTheta(Deadline deadline) {
+  if (shards() == 1) return OkStatus();
+  return ranks_.Gather(state_.theta, state_.whole_theta, deadline);
 }
 
 StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool>& stop_requested) {
@@ -139,8 +237,7 @@ StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool
   report.trainers = trainers();
   report.mode = options_.mode;
   report.rollout_weights = options_.rollout_weights;
-  report.exchange = exchange_->name();
-  report.dense_diloco_bytes = DenseBytes(report.elements, report.trainers);
+  report.dense_diloco_bytes = DenseBytes(ranks_.range().length(), report.trainers);
   report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
   report.skipped = true;
   PULSE_RETURN_IF_ERROR(options_.mode == Mode::kDdp ? DdpRound(round) : LocalRound(round));
@@ -175,19 +272,20 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   RankStatus row = {.phase = Phase::kExchange, .round = state_.round, .step = step};
   row.finite = !inner.ok() || inner->finite;
   row.stop_requested = round.stop_requested.load();
-  row.entries = mine.sparse != nullptr ? mine.sparse->entries() : mine.dense.size();
-  {
-    const PhaseTimer timer(clock_, round.closing.seconds.gate);
-    row.payload_bytes = exchange_->Prepare(mine);
-  }
+  row.entries = mine.entries();
+  row.payload_bytes = exchange_.ExpectedBytes(mine);
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
-  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, inner.status(), fingerprint_,
-                                               options_.on_non_finite, NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, MeetOthers(row, inner.status(), NextDeadline()));
   RoundReport& report = round.report;
   report.stopping |= meeting.decision.stop;
   report.entries = 0;
+  round.entries.clear();
+  round.payload_bytes.clear();
+  for (const RankStatus& rank : meeting.table) report.entries += rank.entries;
   for (uint32_t k = 0; k < trainers(); ++k) {
-    report.entries += meeting.table[k].entries;
+    const RankStatus& peer = meeting.table[k * shards() + ranks_.shard()];
+    round.entries.push_back(peer.entries);
+    round.payload_bytes.push_back(peer.payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
     if (communicator_.rank() == 0) {
       logger_.warn("round {}, step {}: trainer {} dropped for non-finite gradients or weights",
@@ -204,12 +302,24 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   return OkStatus();
 }
 
-Status Loop::SumContributions(Round& round) {
+Status Loop::SumContributions(Round& round, const Contribution& mine) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(exchange_->Sum(round.decision.contributes, scratch_, NextDeadline()));
-  round.closing.traffic.sent += exchange_->traffic().sent;
-  round.closing.traffic.received += exchange_->traffic().received;
-  round.report.skipped = false;
+  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine,
+                                      {.contributes = round.decision.contributes,
+                                       .entries = round.entries,
+                                       .codec = CodecOf(options_),
+                                       .theta = state_.theta},
+                                      round.payload_bytes, scratch_, NextDeadline()));
+  round.closing.traffic.sent += exchange_.traffic().sent;
+  round.closing.traffic.received += exchange_.traffic().received;
+  round.closing.traffic.contribution += exchange_.traffic().contribution;
+  RoundReport& report = round.report;
+  const Estimate& estimate = exchange_.estimate();
+  report.exchange = NameOf(estimate.kind);
+  report.estimate.rank_bytes += estimate.rank_bytes;
+  report.estimate.link_bytes += estimate.link_bytes;
+  report.estimate.seconds += estimate.seconds;
+  report.skipped = false;
   return OkStatus();
 }
 
@@ -226,10 +336,10 @@ Status Loop::LocalRound(Round& round) {
     inner_.TakeBack(state_);
   }
   if (round.decision.contributors == 0) return OkStatus();
-  PULSE_RETURN_IF_ERROR(SumContributions(round));
+  PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.report.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
-  return OkStatus();
+  round.closing.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
+  return GatherTheta(NextDeadline());
 }
 
 // Ddp: a meeting and an exchange at every step; every rank takes the same AdamW step on theta.
@@ -246,13 +356,14 @@ Status Loop::DdpRound(Round& round) {
       for (const auto& [name, value] : inner->metrics) round.closing.metrics[name] += value;
     }
     if (round.decision.contributors == 0) continue;
-    PULSE_RETURN_IF_ERROR(SumContributions(round));
+    PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
     kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
     inner_.Step(state_, state_.theta, scratch_);
+    PULSE_RETURN_IF_ERROR(GatherTheta(NextDeadline()));
   }
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.report.view_changes = outer_.CountChanged(state_.w, state_.theta);
+  round.closing.view_changes = outer_.CountChanged(state_.w, state_.theta);
   return OkStatus();
 }
 
@@ -267,15 +378,17 @@ Status Loop::Close(Round& round) {
   double waited = 0;
   {
     const PhaseTimer timer(clock_, waited);
-    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, arrays, digests,
-                                                           round.closing, NextDeadline()));
-    SumClosings(closings, report);
+    PULSE_ASSIGN_OR_RETURN(const auto closings,
+                           CloseRound(communicator_, masters_, arrays, digests, round.closing,
+                                      NextDeadline(), shards()));
+    SumClosings(closings, shards(), report);
     report.theta = closings.front().theta;
   }
   // The same theta on all ranks: they all stop here or none does.
-  if (!AllBelow(state_.theta, kWeightBound)) {
+  if (!AllBelow(state_.WholeTheta(), kWeightBound)) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }
+  if (!report.skipped) exchange_.Learn(report.slowest.exchange);
   report.traffic = round.closing.traffic;
   report.seconds = round.closing.seconds;
   report.seconds.digest += waited;

@@ -5,15 +5,19 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "collective/checked.h"
 #include "collective/communicator.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/schema.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
-#include "loco/exchange/exchange.h"
+#include "loco/checkpoint/checkpointer.h"
+#include "loco/exchange/adaptive.h"
 #include "loco/fingerprint.h"
 #include "loco/inner_phase.h"
 #include "loco/options.h"
@@ -24,33 +28,39 @@
 #include "loco/round_observer.h"
 #include "loco/round_protocol.h"
 #include "loco/state.h"
+#include "loco/trainer_ranks.h"
 #include "trainer/trainer.h"
 
 namespace pulse::loco {
 
 enum class RunEnd { kAllRounds, kStopped };
 
-// One rank's side of the loop; rank = trainer. All ranks make one and call Run. Deterministic:
-// theta depends on the options, the trainer and the number of ranks, not on kernel body, transport
-// or timing. Not thread-safe. Memory beside the state: a gradient, copies of m and v, what the
-// exchange holds.
+// One rank's side of the loop: rank k * R + r is shard r of trainer k. All ranks make one and call
+// Run. Deterministic: theta depends on the options, the trainer and the number of trainers, not on
+// R, kernel body, transport or timing. Not thread-safe. Memory beside the state: a gradient, copies
+// of m and v, what the exchange holds; where R > 1 also whole theta, w and gradients.
 class Loop {
  public:
-  // trainer, communicator, clock and logger must outlive the loop. kInvalidArgument: options out of
-  // range; kUnimplemented: a tensor whose view is neither BF16 nor F32. Not collective.
+  // trainer, communicator (of all ranks), topology's, clock and logger must outlive the loop.
+  // kInvalidArgument: options or a number of ranks out of range; kUnimplemented: a tensor whose
+  // view is neither BF16 nor F32. Not collective.
   static StatusOr<std::unique_ptr<Loop>> Make(Options options, Trainer& trainer,
                                               Communicator& communicator,
                                               const kernels::KernelTable& kernels,
-                                              const Clock& clock, Logger& logger);
+                                              const Clock& clock, Logger& logger,
+                                              const Topology& topology = {});
 
   // Collective; once. Agrees on the configuration, takes rank 0's initial weights, runs the rounds.
   // stop_requested: may be set at any time, by any thread or signal handler, on any rank; all ranks
   // then end after the same round.
   // Errors end the run on all ranks: kInvalidArgument for configurations that differ or values that
   // have diverged; kFailedPrecondition for a rank at another round; kDataLoss if theta differs;
-  // what a trainer or an observer returned, on other ranks under its rank's name; the
-  // communicator's errors.
-  StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested);
+  // what a trainer, an observer or the checkpointer returned, on other ranks under its rank's name;
+  // the communicator's errors.
+  // checkpoints: null for none, on all ranks alike; must outlive the call. A run that it resumes
+  // ends with the bits that it would have had unbroken.
+  StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
+                       Checkpointer* checkpoints = nullptr);
 
   const State& state() const { return state_; }
 
@@ -59,10 +69,20 @@ class Loop {
 
   Loop(Options options, Trainer& trainer, Communicator& communicator,
        const kernels::KernelTable& kernels, const Clock& clock, Logger& logger,
-       std::vector<ViewRun> runs, ModelSchema masters);
+       const Topology& topology, std::vector<ViewRun> runs, ModelSchema masters);
 
-  Status Start();
+  // An error of the observer or the checkpointer comes back in `local`, to be told to all ranks at
+  // the next meeting; the others end the run everywhere.
+  Status Start(RoundObserver& observer, Status& local);
+  Status StartAnew(RankStatus row, Deadline deadline);
   Status TakeInitialWeights(Deadline deadline);
+  // Makes theta whole from the trainer's shards.
+  Status GatherTheta(Deadline deadline);
+  Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
+  Status End(const Status& local);
+  // Meet, with what the checkpointer has to say and to hear.
+  StatusOr<Meeting> MeetOthers(RankStatus row, const Status& local, Deadline deadline);
+
   StatusOr<RoundReport> RunRound(const Status& local, const std::atomic<bool>& stop_requested);
   Status LocalRound(Round& round);
   Status DdpRound(Round& round);
@@ -70,26 +90,35 @@ class Loop {
   Contribution MakeContribution(Round& round);
   Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
                      const Contribution& mine);
-  Status SumContributions(Round& round);
+  Status SumContributions(Round& round, const Contribution& mine);
   std::vector<SharedArray> SharedArrays() const;
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
-  uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()); }
+  uint32_t shards() const { return options_.ranks_per_trainer; }
+  uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
+  uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
+  std::span<float> WholeTheta() {
+    return shards() == 1 ? std::span(state_.theta) : std::span(state_.whole_theta);
+  }
 
   Options options_;
   Trainer& trainer_;
-  Communicator& communicator_;
+  CheckedCommunicator communicator_;  // every message of the loop passes this or the next two
+  std::optional<CheckedCommunicator> trainer_group_, peers_;  // none where R = 1
   kernels::KernelTable kernels_;
   const Clock& clock_;
   Logger& logger_;
   ModelSchema masters_;
   Fingerprint fingerprint_;
+  TrainerRanks ranks_;
   State state_;
   InnerPhase inner_;
   PseudoGradient pseudo_gradient_;
   OuterPhase outer_;
-  std::unique_ptr<Exchange> exchange_;
-  std::vector<float> scratch_;  // the gradient, later in the round a dense contribution and the sum
+  AdaptiveExchange exchange_;
+  Checkpointer* checkpoints_ = nullptr;
+  std::vector<float>
+      scratch_;  // of this shard: the gradient, later in the round a dense contribution and the sum
 };
 
 }  // namespace pulse::loco

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/digest.h"
+#include "loco/exchange/choice.h"
 #include "loco/exchange/exchange.h"
 #include "loco/options.h"
 #include "trainer/trainer.h"
@@ -58,10 +59,15 @@ struct RoundReport {
   uint64_t view_changes = 0;       // elements of theta's view that this round changed
   double view_change_density = 0;  // the same as a share of N
 
-  std::string_view exchange;        // the algorithm's name
+  // The algorithm's name (in ddp, of the last exchange); empty if nothing was exchanged.
+  std::string_view exchange;
+  // What it was expected to take, over the whole round. What it did take: most_received, and
+  // slowest.exchange.
+  Estimate estimate;
+  uint64_t most_received = 0;       // payload bytes, by the rank that received most
   Traffic traffic;                  // payloads of this rank, over the whole round
   Traffic traffic_of_all;           // summed over ranks
-  uint64_t dense_diloco_bytes = 0;  // what a rank would have received in diloco ...
+  uint64_t dense_diloco_bytes = 0;  // what this rank would have received in diloco ...
   uint64_t ddp_bytes = 0;           // ... and in ddp, for the same local steps
 
   Digest theta;          // ViewDigest of theta as F32, compared on all ranks

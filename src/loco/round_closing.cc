@@ -11,9 +11,9 @@
 namespace pulse::loco {
 namespace {
 
-// 16 theta | 16 shared | 8 sent | 8 received | 6 * 8 seconds | u32 metrics | per metric: u32
-// length, name, f64. Metrics ascend by name.
-constexpr size_t kFixedBytes = 2 * 16 + 2 * 8 + 6 * 8 + 4;
+// 16 theta | 16 shared | 8 sent | 8 received | 8 contribution | 8 view changes | 6 * 8 seconds |
+// u32 metrics | per metric: u32 length, name, f64. Metrics ascend by name.
+constexpr size_t kFixedBytes = 2 * 16 + 4 * 8 + 6 * 8 + 4;
 
 using Phases = std::array<double PhaseSeconds::*, 6>;
 constexpr Phases kPhases = {&PhaseSeconds::compute,  &PhaseSeconds::gate,  &PhaseSeconds::meet,
@@ -43,35 +43,47 @@ StatusOr<Metrics> DecodeMetrics(uint32_t count, ByteView bytes) {
   return metrics;
 }
 
-// Ranks outside the majority; all, if no digest is held by more than half.
+// Indices outside the majority; all, if no digest is held by more than half.
 std::vector<size_t> Minority(std::span<const Digest> digests) {
   std::map<Digest, size_t> votes;
   for (const Digest& digest : digests) ++votes[digest];
   std::vector<size_t> minority;
-  for (size_t r = 0; r < digests.size(); ++r) {
-    if (votes[digests[r]] * 2 <= digests.size()) minority.push_back(r);
+  for (size_t i = 0; i < digests.size(); ++i) {
+    if (votes[digests[i]] * 2 <= digests.size()) minority.push_back(i);
   }
   return minority;
 }
 
-// which: the place of the first difference among the digests of all arrays.
+// One digest as all ranks of `ranks` have it, who should have the same.
+struct Compared {
+  size_t which = 0;  // among the digests of all arrays
+  std::vector<size_t> ranks;
+  std::vector<Digest> digests;
+
+  bool differs() const {
+    return std::any_of(digests.begin(), digests.end(),
+                       [&](const Digest& digest) { return digest != digests.front(); });
+  }
+};
+
+// first: the first difference.
 Status DescribeMismatch(const ModelSchema& masters, std::span<const SharedArray> arrays,
-                        size_t which, std::span<const Digest> of_ranks, size_t more) {
+                        const Compared& first, size_t more) {
   const size_t tensors = masters.tensors().size();
-  const std::vector<size_t> minority = Minority(of_ranks);
-  const bool all = minority.size() == of_ranks.size();
+  std::vector<size_t> minority;
+  for (const size_t i : Minority(first.digests)) minority.push_back(first.ranks[i]);
+  const bool all = minority.size() == first.ranks.size();
   return DataLoss(
       "{} differs between ranks: tensor \"{}\"{} on rank {}{}; nothing of this round was "
-      "committed: "
-      "restart from the last checkpoint, and suspect the hardware of that rank",
-      arrays[which / tensors].name, masters.tensors()[which % tensors].name,
+      "committed: restart from the last checkpoint, and suspect the hardware of that rank",
+      arrays[first.which / tensors].name, masters.tensors()[first.which % tensors].name,
       more > 0 ? fmt::format(" (and {} more)", more) : "", fmt::join(minority, ", "),
       all ? " (all of them: no majority agrees)" : "");
 }
 
 Status ExplainMismatch(Communicator& communicator, const ModelSchema& masters,
                        std::span<const SharedArray> arrays, std::span<const Digest> digests,
-                       Deadline deadline) {
+                       Deadline deadline, uint32_t shards) {
   std::vector<Bytes> rows;
   PULSE_RETURN_IF_ERROR(communicator.AllGather(AsBytes(digests), rows, deadline));
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -80,28 +92,28 @@ Status ExplainMismatch(Communicator& communicator, const ModelSchema& masters,
                       digests.size_bytes());
     }
   }
-  std::vector<size_t> differing;
-  std::vector<Digest> of_first(rows.size()), of_ranks(rows.size());
+  const size_t tensors = masters.tensors().size();
+  std::vector<Compared> differing;
   for (size_t i = 0; i < digests.size(); ++i) {
-    for (size_t r = 0; r < rows.size(); ++r) {
-      std::copy_n(rows[r].data() + i * sizeof(Digest), sizeof(Digest), of_ranks[r].bytes.begin());
+    const size_t groups = i < tensors ? 1 : shards;  // theta is whole on all ranks
+    for (size_t group = 0; group < groups; ++group) {
+      Compared compared{.which = i, .ranks = {}, .digests = {}};
+      for (size_t r = group; r < rows.size(); r += groups) {
+        compared.ranks.push_back(r);
+        std::copy_n(rows[r].data() + i * sizeof(Digest), sizeof(Digest),
+                    compared.digests.emplace_back().bytes.begin());
+      }
+      if (compared.differs()) differing.push_back(std::move(compared));
     }
-    if (std::count(of_ranks.begin(), of_ranks.end(), of_ranks[0]) ==
-        static_cast<ptrdiff_t>(of_ranks.size())) {
-      continue;
-    }
-    if (differing.empty()) of_first = of_ranks;
-    differing.push_back(i);
   }
   if (differing.empty()) {
     return DataLoss("digests of theta differ, but of no tensor: a message was corrupted");
   }
   // Other tensors of the same array; that a difference spreads to other arrays tells nothing new.
-  const size_t tensors = masters.tensors().size();
-  const auto more = std::count_if(differing.begin() + 1, differing.end(), [&](size_t i) {
-    return i / tensors == differing.front() / tensors;
+  const auto more = std::count_if(differing.begin() + 1, differing.end(), [&](const Compared& c) {
+    return c.which / tensors == differing.front().which / tensors;
   });
-  return DescribeMismatch(masters, arrays, differing.front(), of_first, static_cast<size_t>(more));
+  return DescribeMismatch(masters, arrays, differing.front(), static_cast<size_t>(more));
 }
 
 }  // namespace
@@ -111,6 +123,8 @@ Bytes EncodeRankClosing(const RankClosing& closing) {
   out.insert(out.end(), closing.shared.bytes.begin(), closing.shared.bytes.end());
   AppendLittle(closing.traffic.sent, out);
   AppendLittle(closing.traffic.received, out);
+  AppendLittle(closing.traffic.contribution, out);
+  AppendLittle(closing.view_changes, out);
   for (const auto phase : kPhases) AppendDouble(closing.seconds.*phase, out);
   AppendLittle(static_cast<uint32_t>(closing.metrics.size()), out);
   for (const auto& [name, value] : closing.metrics) {
@@ -131,8 +145,10 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   std::copy_n(bytes.data() + 16, closing.shared.bytes.size(), closing.shared.bytes.begin());
   closing.traffic.sent = LoadLittle<uint64_t>(bytes.data() + 32);
   closing.traffic.received = LoadLittle<uint64_t>(bytes.data() + 40);
+  closing.traffic.contribution = LoadLittle<uint64_t>(bytes.data() + 48);
+  closing.view_changes = LoadLittle<uint64_t>(bytes.data() + 56);
   for (size_t i = 0; i < kPhases.size(); ++i) {
-    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 48 + 8 * i);
+    closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 64 + 8 * i);
   }
   PULSE_ASSIGN_OR_RETURN(closing.metrics,
                          DecodeMetrics(LoadLittle<uint32_t>(bytes.data() + kFixedBytes - 4),
@@ -143,8 +159,11 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
 std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays) {
   std::vector<Digest> digests;
   for (const SharedArray& array : arrays) {
-    for (const ByteView tensor : SplitContiguous(masters, AsBytes(array.values)).tensors) {
-      digests.push_back(TensorDigest(tensor));
+    const uint64_t end = array.begin + array.values.size();
+    for (size_t i = 0; i < masters.tensors().size(); ++i) {
+      const uint64_t from = std::clamp(masters.offset(i), array.begin, end);
+      const uint64_t to = std::clamp(masters.offset(i + 1), array.begin, end);
+      digests.push_back(TensorDigest(AsBytes(array.values.subspan(from - array.begin, to - from))));
     }
   }
   return digests;
@@ -160,9 +179,9 @@ StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               const ModelSchema& masters,
                                               std::span<const SharedArray> arrays,
                                               std::span<const Digest> digests, RankClosing mine,
-                                              Deadline deadline) {
+                                              Deadline deadline, uint32_t shards) {
   mine.theta = ViewDigest(masters, digests.first(masters.tensors().size()));
-  mine.shared = DigestOf(AsBytes(digests));
+  mine.shared = DigestOf(AsBytes(digests));  // theta's included
   std::vector<Bytes> rows;
   PULSE_RETURN_IF_ERROR(communicator.AllGather(EncodeRankClosing(mine), rows, deadline));
   std::vector<RankClosing> closings;
@@ -171,20 +190,26 @@ StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
     if (!closing.ok()) return Annotate(closing.status(), fmt::format("closing of rank {}", r));
     closings.push_back(*std::move(closing));
   }
-  for (const RankClosing& closing : closings) {
-    if (closing.shared == closings.front().shared && closing.theta == closings.front().theta) {
+  for (size_t r = 0; r < closings.size(); ++r) {
+    if (closings[r].theta == closings.front().theta &&
+        closings[r].shared == closings[r % shards].shared) {
       continue;
     }
-    return ExplainMismatch(communicator, masters, arrays, digests, deadline);
+    return ExplainMismatch(communicator, masters, arrays, digests, deadline, shards);
   }
   return closings;
 }
 
-void SumClosings(std::span<const RankClosing> closings, RoundReport& report) {
+void SumClosings(std::span<const RankClosing> closings, uint32_t shards, RoundReport& report) {
+  for (const RankClosing& closing : closings.first(shards)) {
+    report.view_changes += closing.view_changes;
+  }
   for (const RankClosing& closing : closings) {
     for (const auto& [name, value] : closing.metrics) report.metrics[name] += value;
     report.traffic_of_all.sent += closing.traffic.sent;
     report.traffic_of_all.received += closing.traffic.received;
+    report.traffic_of_all.contribution += closing.traffic.contribution;
+    report.most_received = std::max(report.most_received, closing.traffic.received);
     for (const auto phase : kPhases) {
       report.slowest.*phase = std::max(report.slowest.*phase, closing.seconds.*phase);
     }

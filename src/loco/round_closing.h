@@ -25,6 +25,7 @@ struct RankClosing {
   Digest shared;  // over the digests of all shared arrays
   Traffic traffic;
   PhaseSeconds seconds;
+  uint64_t view_changes = 0;  // in this rank's shard
   Metrics metrics;
 };
 
@@ -40,23 +41,26 @@ StatusOr<ModelSchema> MasterSchema(const ModelSchema& schema);
 // theta (the outer momentum; in ddp AdamW's moments), where a difference may hide for a while.
 struct SharedArray {
   std::string_view name;
-  std::span<const float> values;
+  std::span<const float> values;  // elements [begin, begin + size) of the flat array
+  uint64_t begin = 0;
 };
 
-// Of each array in turn, one per tensor of `masters`.
+// Of each array in turn, one per tensor of `masters`: of what the array has of it.
 std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays);
 
 // Collective: exchanges `mine` (whose digests are made here) and returns all rows, by rank. arrays:
-// theta first. digests: DigestsOf(masters, arrays). kDataLoss if any differs: a second exchange
-// finds array and tensor; the message names them and the minority of ranks, or all where there is
-// no majority.
+// theta first, whole and equal on all ranks; the others may be shards, equal on the ranks r,
+// r + shards, r + 2 shards ... digests: DigestsOf(masters, arrays). kDataLoss if any differs: a
+// second exchange finds array and tensor; the message names them and the minority of ranks, or all
+// where there is no majority.
 StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               const ModelSchema& masters,
                                               std::span<const SharedArray> arrays,
                                               std::span<const Digest> digests, RankClosing mine,
-                                              Deadline deadline);
+                                              Deadline deadline, uint32_t shards = 1);
 
-// Adds up the ranks' figures in rank order: metrics, traffic_of_all and slowest of `report`.
-void SumClosings(std::span<const RankClosing> closings, RoundReport& report);
+// Adds up the ranks' figures in rank order: metrics, traffic_of_all, view_changes (over the ranks
+// of one trainer), most_received and slowest of `report`.
+void SumClosings(std::span<const RankClosing> closings, uint32_t shards, RoundReport& report);
 
 }  // namespace pulse::loco

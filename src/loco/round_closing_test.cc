@@ -11,6 +11,7 @@ RankClosing FullClosing() {
   RankClosing closing;
   closing.theta.bytes[0] = 1;
   closing.shared.bytes[15] = 2;
+  closing.view_changes = 77;
   closing.traffic = {.sent = 3, .received = uint64_t{1} << 50};
   closing.seconds = {.compute = 1, .gate = 2, .meet = 3, .exchange = 4, .outer = 5, .digest = 6};
   closing.metrics = {{"games", 32}, {"reward_sum", -0.25}, {"wins", 7}};
@@ -24,6 +25,7 @@ TEST(RankClosing, ReadsBack) {
   EXPECT_EQ(read->shared, FullClosing().shared);
   EXPECT_EQ(read->traffic.sent, 3u);
   EXPECT_EQ(read->traffic.received, uint64_t{1} << 50);
+  EXPECT_EQ(read->view_changes, 77u);
   EXPECT_EQ(read->seconds.outer, 5);
   EXPECT_EQ(read->metrics, FullClosing().metrics);
   EXPECT_TRUE(DecodeRankClosing(EncodeRankClosing({})).ok());
@@ -61,11 +63,15 @@ TEST(SumClosings, AddsFiguresAndKeepsTheSlowestPhase) {
   second.seconds.gate = 0;
   const std::vector<RankClosing> closings = {FullClosing(), second};
   RoundReport report;
-  SumClosings(closings, report);
+  SumClosings(closings, 1, report);
   EXPECT_EQ(report.metrics, (Metrics{{"games", 33}, {"reward_sum", -0.25}, {"wins", 7}}));
   EXPECT_EQ(report.traffic_of_all.sent, 6u);
   EXPECT_EQ(report.slowest.compute, 9);
   EXPECT_EQ(report.slowest.gate, 2);
+  EXPECT_EQ(report.view_changes, 77u) << "all trainers change the same";
+  RoundReport of_shards;
+  SumClosings(closings, 2, of_shards);
+  EXPECT_EQ(of_shards.view_changes, 154u);
 }
 
 TEST(DenseBytes, IsTheFormulaOfTheDesign) {

@@ -1,11 +1,17 @@
 // Who wants to know about agreed rounds: publishing, metrics, checkpoints.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "core/status.h"
 #include "loco/report.h"
 #include "loco/state.h"
 
 namespace pulse::loco {
+
+// What an observer wants kept with a checkpoint: text by key, UTF-8.
+using Notes = std::map<std::string, std::string>;
 
 // Called on every rank by the loop's thread, between rounds, when the digests of theta have been
 // found equal: what is seen here may be committed. `state` is valid during the call.
@@ -19,6 +25,12 @@ class RoundObserver {
 
   // Before the first round of a run: state.theta holds the weights that it starts from.
   virtual Status OnStart(const State& /*state*/) { return OkStatus(); }
+
+  // Instead, where the run continues from a checkpoint; notes: those kept with it.
+  virtual Status OnResume(const State& /*state*/, const Notes& /*notes*/) { return OkStatus(); }
+
+  // Of a checkpoint that is about to be taken, after OnStart or OnRound. Rank 0's are kept.
+  virtual Notes CheckpointNotes() { return {}; }
 
   // After each round. state.round == report.round; state.w holds what this trainer had before the
   // exchange.

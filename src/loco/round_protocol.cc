@@ -20,7 +20,7 @@ namespace {
 //     24     16  fingerprint
 //     40      8  entries
 //     48      8  payload bytes
-//     56      8  0
+//     56      8  1 + the round of a checkpoint that is durable on this rank; 0: none
 constexpr uint32_t kMagic = 0x31524C50;
 constexpr uint8_t kFinite = 1, kStopRequested = 2;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenticated);
@@ -28,7 +28,7 @@ constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenti
 constexpr size_t kMessageBytes = 2000;  // of an error, as others report it
 
 std::string_view NameOf(Phase phase) {
-  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end"};
+  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -116,7 +116,7 @@ Bytes EncodeRankStatus(const RankStatus& status) {
   out.insert(out.end(), status.fingerprint.bytes.begin(), status.fingerprint.bytes.end());
   AppendLittle(status.entries, out);
   AppendLittle(status.payload_bytes, out);
-  AppendLittle(uint64_t{0}, out);
+  AppendLittle(status.checkpoint, out);
   return out;
 }
 
@@ -131,8 +131,8 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
         "a rank's status starts with {:#x}, not {:#x}: do all ranks run the same build?",
         LoadLittle<uint32_t>(at), kMagic);
   }
-  if (at[4] > static_cast<uint8_t>(Phase::kEnd) || at[5] > kLastCode ||
-      at[6] > (kFinite | kStopRequested) || at[7] != 0 || LoadLittle<uint64_t>(at + 56) != 0) {
+  if (at[4] > static_cast<uint8_t>(Phase::kCheckpoint) || at[5] > kLastCode ||
+      at[6] > (kFinite | kStopRequested) || at[7] != 0) {
     return DataLoss("a rank's status is corrupt");
   }
   RankStatus status;
@@ -145,18 +145,23 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   std::copy_n(at + 24, status.fingerprint.bytes.size(), status.fingerprint.bytes.begin());
   status.entries = LoadLittle<uint64_t>(at + 40);
   status.payload_bytes = LoadLittle<uint64_t>(at + 48);
+  status.checkpoint = LoadLittle<uint64_t>(at + 56);
   return status;
 }
 
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite) {
+StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
+                          uint32_t shards) {
   PULSE_RETURN_IF_ERROR(RequireSamePlace(table));
   Decision decision;
   std::vector<size_t> dropped;
-  for (size_t r = 0; r < table.size(); ++r) {
-    decision.contributes.push_back(table[r].finite ? 1 : 0);
-    decision.contributors += table[r].finite ? 1 : 0;
-    decision.stop |= table[r].stop_requested;
-    if (!table[r].finite) dropped.push_back(r);
+  for (const RankStatus& row : table) decision.stop |= row.stop_requested;
+  for (size_t k = 0; k < table.size() / shards; ++k) {
+    const auto ranks = table.subspan(k * shards, shards);
+    const bool finite =
+        std::all_of(ranks.begin(), ranks.end(), [](const RankStatus& row) { return row.finite; });
+    decision.contributes.push_back(finite ? 1 : 0);
+    decision.contributors += finite ? 1 : 0;
+    if (!finite) dropped.push_back(k);
   }
   if (!dropped.empty() && on_non_finite == OnNonFinite::kStop) {
     return InvalidArgument(
@@ -168,8 +173,8 @@ StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_
 }
 
 StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status& local,
-                       const Fingerprint& fingerprint, OnNonFinite on_non_finite,
-                       Deadline deadline) {
+                       const Fingerprint& fingerprint, OnNonFinite on_non_finite, Deadline deadline,
+                       uint32_t shards) {
   mine.fingerprint = fingerprint.digest();
   mine.code = local.code();
   PULSE_ASSIGN_OR_RETURN(auto table, ExchangeTable(communicator, mine, deadline));
@@ -183,7 +188,7 @@ StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status
   if (std::any_of(table.begin(), table.end(), failed)) {
     return ShareErrors(communicator, local, table, deadline);
   }
-  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite));
+  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite, shards));
   return Meeting{std::move(table), std::move(decision)};
 }
 

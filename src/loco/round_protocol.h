@@ -17,7 +17,7 @@
 
 namespace pulse::loco {
 
-enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2 };
+enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2, kCheckpoint = 3 };
 
 // One rank's row.
 struct RankStatus {
@@ -30,6 +30,7 @@ struct RankStatus {
   bool stop_requested = false;
   uint64_t entries = 0;        // of its contribution
   uint64_t payload_bytes = 0;  // of its contribution, as the exchange encodes it
+  uint64_t checkpoint = 0;     // Checkpointer::ready()
 };
 
 inline constexpr size_t kRankStatusBytes = 64;
@@ -45,10 +46,12 @@ struct Decision {
   bool stop = false;                 // some rank asked to: stop after this round
 };
 
-// Same table, same decision. kFailedPrecondition names ranks that are at another round, step or
-// phase than most; kInvalidArgument names trainers with non-finite contributions where those stop
-// the run. Fingerprints and codes are Meet's.
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite);
+// shards: ranks per trainer; a trainer contributes if all its ranks can. Same table, same decision.
+// kFailedPrecondition names ranks that are at another round, step or phase than most;
+// kInvalidArgument names trainers with non-finite contributions where those stop the run.
+// Fingerprints and codes are Meet's.
+StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
+                          uint32_t shards = 1);
 
 struct Meeting {
   std::vector<RankStatus> table;  // by rank
@@ -62,7 +65,7 @@ struct Meeting {
 // that failed, with its message (a rank that failed gets its own error back); Decide's; a row that
 // can't be read is kDataLoss.
 StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status& local,
-                       const Fingerprint& fingerprint, OnNonFinite on_non_finite,
-                       Deadline deadline);
+                       const Fingerprint& fingerprint, OnNonFinite on_non_finite, Deadline deadline,
+                       uint32_t shards = 1);
 
 }  // namespace pulse::loco

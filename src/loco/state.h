@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "loco/options.h"
 
 namespace pulse::loco {
 
-// Flat FP32 arrays, tensors in schema order. A value: copies are snapshots.
+// Flat FP32 arrays, tensors in schema order: a rank's shard of them, which is all of them where a
+// trainer has one rank. A value: copies are snapshots.
 struct State {
   uint64_t round = 0;  // rounds completed, as agreed by all ranks
   uint64_t step = 0;   // AdamW steps taken: a dropped round takes its steps back
@@ -18,6 +20,10 @@ struct State {
   std::vector<float> m, v;            // AdamW's moments; they live on across rounds
   std::vector<float> residual;        // e: what the gate held back; empty but in pulseloco
   std::vector<float> outer_momentum;  // b: equal on all trainers; empty in ddp
+
+  // Theta of all shards, which each rank needs to compute with; empty where theta is whole itself.
+  std::vector<float> whole_theta;
+  std::span<const float> WholeTheta() const { return whole_theta.empty() ? theta : whole_theta; }
 
   // All zero, sized as `mode` needs them.
   static State Zero(Mode mode, uint64_t elements) {

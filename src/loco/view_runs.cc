@@ -1,5 +1,7 @@
 #include "loco/view_runs.h"
 
+#include <algorithm>
+
 #include "core/bytes.h"
 
 namespace pulse::loco {
@@ -27,6 +29,15 @@ StatusOr<std::vector<ViewRun>> ViewRunsOf(const ModelSchema& schema) {
     }
   }
   return runs;
+}
+
+std::vector<ViewRun> CutRuns(std::span<const ViewRun> runs, uint64_t begin, uint64_t end) {
+  std::vector<ViewRun> cut;
+  for (const ViewRun& run : runs) {
+    const uint64_t from = std::max(run.begin, begin), to = std::min(run.end, end);
+    if (from < to) cut.push_back({run.view, from - begin, to - begin});
+  }
+  return cut;
 }
 
 ViewComparer::ViewComparer(const kernels::KernelTable& kernels)

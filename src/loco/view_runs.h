@@ -24,6 +24,9 @@ struct ViewRun {
 // tensor whose view is neither BF16 nor F32.
 StatusOr<std::vector<ViewRun>> ViewRunsOf(const ModelSchema& schema);
 
+// The runs of elements [begin, end), numbered from 0.
+std::vector<ViewRun> CutRuns(std::span<const ViewRun> runs, uint64_t begin, uint64_t end);
+
 // Calls visit(view, begin, end) for the parts of `runs` that lie in [begin, end), cut into pieces
 // of at most max_elements.
 template <typename Visit>

@@ -437,6 +437,7 @@ TEST_P(StoreConformance, LosesNoIncrementOfACounterThatManySwap) {
 
 TEST_P(StoreConformance, NeverShowsHalfAnObjectWhileItIsReplacedAndDeleted) {
   SKIP_UNLESS(writes);
+  SKIP_UNLESS(whole_replacements);
   constexpr size_t kSize = 150'000;
   std::atomic<bool> done = false;
   std::atomic<int> torn = 0, strange = 0;

@@ -32,6 +32,9 @@ class StoreBackend {
 // kUnimplemented for conditions and lists.
 struct StoreCapabilities {
   bool writes = true;
+  // Readers of an object that is being replaced see the old or the new one. A server that breaks
+  // this promise of store.h can't be told from one that keeps it; heads have a checksum for it.
+  bool whole_replacements = true;
   bool conditions = true;
   bool lists = true;
 };

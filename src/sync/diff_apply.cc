@@ -31,7 +31,9 @@ StatusOr<PatchFileResult> DiffCheckpoints(Filesystem& fs, const kernels::KernelT
       const EncodedDelta delta,
       EncodeDelta(kernels, ModelViewSource(old_model->view()), ModelViewSource(new_model->view()),
                   AllCells(schema), std::move(spool),
-                  {.threads = options.threads, .progress = Towards(options, schema.bytes())}));
+                  {.codec = options.codec,
+                   .threads = options.threads,
+                   .progress = Towards(options, schema.bytes())}));
   PULSE_ASSIGN_OR_RETURN(const CombinedDigests digests, CombineParts(schema, {delta.digests}));
   PayloadInfo info;
   info.base_digest = digests.base.view;

@@ -8,10 +8,12 @@
 #include "core/digest.h"
 #include "kernels/kernels.h"
 #include "store/filesystem.h"
+#include "sync/patch.h"
 
 namespace pulse {
 
 struct PatchFileOptions {
+  RangeCodec codec = RangeCodec::kFast;  // of a diff; see EncodeOptions
   int threads = 1;
   uint64_t memory_bytes = uint64_t{256} << 20;  // of blobs; the rest spills beside the output
   std::function<void(uint64_t done, uint64_t total)> progress = {};

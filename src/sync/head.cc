@@ -110,7 +110,9 @@ StatusOr<HeadAt> SwapHead(Store& store, const std::optional<HeadAt>& current, co
     }
     auto put = store.Put(HeadKey(next.run), source, condition);
     if (put.ok()) return HeadAt{next, std::move(put->etag)};
-    if (!MayHaveHappened(put.status())) return put.status();
+    // A refused condition may be our own put, carried out and then repeated by something between.
+    const bool refused = absl::IsAborted(put.status());
+    if (!refused && !MayHaveHappened(put.status())) return put.status();
     const StatusOr<HeadAt> now = ReadHead(store, next.run);
     if (now.ok() && now->head.nonce == next.nonce) return now;
     if (!now.ok() && !absl::IsNotFound(now.status())) {

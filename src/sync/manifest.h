@@ -44,7 +44,7 @@ struct Manifest {
   uint64_t chain_bytes = 0;
   uint64_t chain_length = 0;
   uint64_t changed = 0;  // elements that differ from the parent; 0 without a delta
-  std::string codec;     // of the delta: "fast"; "" without one
+  std::string codec;     // of the delta: "fast" or "small"; "" without one
   std::string
       reason;  // why there is an anchor, or "": "first", "asked", "cost", "length", "base lost"
   std::map<std::string, std::string> metadata;  // the publisher's own words

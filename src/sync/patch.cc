@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codec/word_delta.h"
 #include "sync/byte_sources.h"
 #include "sync/payload_metadata.h"
+#include "sync/range_codec.h"
 
 namespace pulse {
 namespace {
@@ -120,7 +120,7 @@ Status PayloadFile::Apply(const kernels::KernelTable& kernels, size_t i, ByteSpa
   } else {
     blob = mapped_.subspan(at, size);
   }
-  return Annotate(ApplyWordDelta(kernels, blob, bytes, SizeOf(spec.dtype), bytes),
+  return Annotate(ApplyRange(kernels, range.codec, blob, spec.dtype, bytes),
                   fmt::format("tensor \"{}\" at byte {}", spec.name, range.range.begin));
 }
 

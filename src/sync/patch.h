@@ -17,14 +17,18 @@
 
 namespace pulse {
 
+// The metadata key that every payload file has, and no other file.
+inline constexpr char kPayloadFormatKey[] = "pulse.format";
+
 // How a range's blob gives its bytes. A new codec takes a new name; names are never reused.
 enum class RangeCodec {
-  kSame,  // as in the base; no blob
-  kRaw,   // the bytes themselves
-  kFast,  // codec/word_delta.h
+  kSame,   // as in the base; no blob
+  kRaw,    // the bytes themselves
+  kFast,   // codec/word_delta.h
+  kSmall,  // codec/small_delta.h
 };
 
-std::string_view NameOf(RangeCodec codec);  // "same", "raw", "fast"
+std::string_view NameOf(RangeCodec codec);  // "same", "raw", "fast", "small"
 
 // What a payload file says about itself.
 struct PayloadInfo {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "codec/word_delta.h"
 #include "sync/in_order.h"
 #include "sync/payload_file_source.h"
 #include "sync/payload_metadata.h"
+#include "sync/range_codec.h"
 
 namespace pulse {
 namespace {
@@ -28,25 +28,25 @@ struct EncodedRange {
 class RangeEncoder {
  public:
   RangeEncoder(const kernels::KernelTable& kernels, const ViewSource& before,
-               const ViewSource& after)
-      : kernels_(kernels), before_(before), after_(after) {}
+               const ViewSource& after, RangeCodec codec)
+      : kernels_(kernels), before_(before), after_(after), codec_(codec) {}
 
   StatusOr<EncodedRange> Encode(const TensorRange& range) {
     PULSE_ASSIGN_OR_RETURN(const ByteView before, before_.Read(range, before_scratch_));
     PULSE_ASSIGN_OR_RETURN(const ByteView after, after_.Read(range, after_scratch_));
-    const size_t width = SizeOf(after_.schema().tensors()[range.tensor].dtype);
+    const DType dtype = after_.schema().tensors()[range.tensor].dtype;
     EncodedRange encoded;
     AppendChunkDigests(before, encoded.base_chunks);
-    PULSE_ASSIGN_OR_RETURN(WordDelta delta, EncodeWordDelta(kernels_, before, after, width));
+    PULSE_ASSIGN_OR_RETURN(WordDelta delta, EncodeRange(kernels_, codec_, before, after, dtype));
     encoded.changed = delta.changed;
     if (delta.changed == 0) {
       encoded.target_chunks = encoded.base_chunks;
       return encoded;
     }
     AppendChunkDigests(after, encoded.target_chunks);
-    encoded.codec = delta.bytes.size() < after.size() ? RangeCodec::kFast : RangeCodec::kRaw;
-    encoded.blob = encoded.codec == RangeCodec::kFast ? std::move(delta.bytes)
-                                                      : Bytes(after.begin(), after.end());
+    const bool shrinks = delta.bytes.size() < after.size();
+    encoded.codec = shrinks ? codec_ : RangeCodec::kRaw;
+    encoded.blob = shrinks ? std::move(delta.bytes) : Bytes(after.begin(), after.end());
     return encoded;
   }
 
@@ -54,6 +54,7 @@ class RangeEncoder {
   const kernels::KernelTable& kernels_;
   const ViewSource& before_;
   const ViewSource& after_;
+  const RangeCodec codec_;
   Bytes before_scratch_;
   Bytes after_scratch_;
 };
@@ -74,9 +75,8 @@ StatusOr<EncodedDelta> EncodeDelta(const kernels::KernelTable& kernels, const Vi
   delta.digests.ranges = ranges;
   uint64_t scanned = 0;
   const auto make_worker = [&] {
-    return [&, encoder = std::make_shared<RangeEncoder>(kernels, before, after)](size_t i) {
-      return encoder->Encode(ranges[i]);
-    };
+    return [&, encoder = std::make_shared<RangeEncoder>(kernels, before, after, options.codec)](
+               size_t i) { return encoder->Encode(ranges[i]); };
   };
   const auto consume = [&](size_t i, EncodedRange encoded) -> Status {
     const uint64_t begin = spool->size();

@@ -40,7 +40,8 @@ StatusOr<CombinedDigests> CombineParts(const ModelSchema& schema,
                                        const std::vector<PartDigests>& parts);
 
 struct EncodeOptions {
-  int threads = 1;  // each needs about three cells of scratch
+  RangeCodec codec = RangeCodec::kFast;  // or kSmall; ranges that it can't shrink travel raw
+  int threads = 1;                       // each needs about three cells of scratch
   std::function<void(uint64_t)> progress =
       {};  // bytes scanned so far; called by one thread at a time
 };

@@ -12,7 +12,6 @@ constexpr std::string_view kFormat = "pulse-payload-1";
 constexpr std::string_view kOurs = "pulse.";
 constexpr std::string_view kWhat = "payload file";
 
-constexpr char kFormatKey[] = "pulse.format";
 constexpr char kRoleKey[] = "pulse.role";
 constexpr char kRunKey[] = "pulse.run";
 constexpr char kBaseKey[] = "pulse.base";
@@ -21,7 +20,8 @@ constexpr char kBaseDigestKey[] = "pulse.base_digest";
 constexpr char kTargetDigestKey[] = "pulse.target_digest";
 constexpr char kTensorsKey[] = "pulse.tensors";
 
-constexpr RangeCodec kCodecs[] = {RangeCodec::kSame, RangeCodec::kRaw, RangeCodec::kFast};
+constexpr RangeCodec kCodecs[] = {RangeCodec::kSame, RangeCodec::kRaw, RangeCodec::kFast,
+                                  RangeCodec::kSmall};
 
 // One row per tensor: [name, dtype, shape, digest, ranges], a range being [begin, end, codec,
 // changed]; an anchor has neither digests nor codecs.
@@ -53,16 +53,17 @@ class MetadataReader {
       : header_(header), metadata_(header.metadata) {}
 
   StatusOr<PayloadMetadata> Read() {
-    const std::string format = Take(kFormatKey);
+    const std::string format = Take(kPayloadFormatKey);
     if (format != kFormat) {
       if (format.empty())
-        return DataLoss("{}: no \"{}\": a plain safetensors file?", kWhat, kFormatKey);
+        return DataLoss("{}: no \"{}\": a plain safetensors file?", kWhat, kPayloadFormatKey);
       return Unimplemented("{}: format \"{}\", this program reads \"{}\"", kWhat, format, kFormat);
     }
     PayloadInfo& info = result_.info;
     const std::string role = Take(kRoleKey);
     info.role = role == NameOf(PayloadRole::kAnchor) ? PayloadRole::kAnchor : PayloadRole::kDelta;
-    if (role != NameOf(info.role)) return DataLoss("{}: role \"{}\"", kWhat, role);
+    if (role != NameOf(info.role))
+      return DataLoss("{}: {} is \"{}\", neither delta nor anchor", kWhat, kRoleKey, role);
     info.run = Take(kRunKey);
     info.base = Take(kBaseKey);
     info.target = Take(kTargetKey);
@@ -217,6 +218,8 @@ std::string_view NameOf(RangeCodec codec) {
       return "raw";
     case RangeCodec::kFast:
       return "fast";
+    case RangeCodec::kSmall:
+      return "small";
   }
   return "";
 }
@@ -237,7 +240,7 @@ StatusOr<std::map<std::string, std::string>> WritePayloadMetadata(
       return InvalidArgument("metadata \"{}\": keys that begin with \"{}\" are ours", key, kOurs);
     }
   }
-  metadata[kFormatKey] = kFormat;
+  metadata[kPayloadFormatKey] = kFormat;
   metadata[kRoleKey] = NameOf(info.role);
   if (!info.run.empty()) metadata[kRunKey] = info.run;
   if (!info.base.empty()) metadata[kBaseKey] = info.base;

@@ -52,7 +52,8 @@ StatusOr<EncodedPart> EncodePart(Filesystem& fs, const kernels::KernelTable& ker
                                  const ViewSource* before, const ViewSource& after,
                                  const std::function<void(uint64_t)>& progress) {
   const std::vector<TensorRange> ranges = RangesOf(options, after.schema());
-  const EncodeOptions encode = {.threads = options.threads, .progress = progress};
+  const EncodeOptions encode = {
+      .codec = attempt.codec, .threads = options.threads, .progress = progress};
   EncodedPart part;
   if (!before) {
     PULSE_ASSIGN_OR_RETURN(part.digests, DigestRanges(after, ranges, encode));

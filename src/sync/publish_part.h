@@ -28,6 +28,7 @@ struct Attempt {
   VersionId id;
   std::optional<VersionId> base;  // whose view the delta starts from; none: there is no delta
   std::string anchor_reason;      // why there must be an anchor, or "" if that is still open
+  RangeCodec codec = RangeCodec::kFast;  // of the delta
 };
 
 struct PartOptions {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sync/codec_measurement.h"
 #include "sync/publisher_state.h"
 #include "sync/restore_base.h"
 #include "sync/strict_json.h"
@@ -10,6 +11,7 @@ namespace pulse {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kTellingUpload = uint64_t{1} << 20;
 
 // Errors that say what is in the bucket, and not merely that it could not be asked.
 bool IsDamage(const Status& status) {
@@ -164,6 +166,7 @@ StatusOr<Attempt> Publisher::Begin(const ModelSchema& schema, const PublishOptio
   const std::optional<VersionRef>& last = current_.head.version;
   Attempt attempt;
   attempt.id = {current_.head.epoch, last ? last->id.number + 1 : 1, deps_.nonces.Next()};
+  attempt.codec = options_.codec == CodecSetting::kFast ? RangeCodec::kFast : RangeCodec::kSmall;
   if (options.anchor) attempt.anchor_reason = "asked";
   if (!last) {
     attempt.anchor_reason = "first";
@@ -221,7 +224,7 @@ StatusOr<Published> Publisher::WriteManifest(const Attempt& attempt, const Model
   if (attempt.base) {
     manifest.base_digest = digests.base.view;
     manifest.changed = digests.changed;
-    manifest.codec = NameOf(RangeCodec::kFast);
+    manifest.codec = NameOf(attempt.codec);
   }
   if (anchor_reason.empty()) {
     manifest.chain_bytes = tip_->chain_bytes + manifest.bytes(PayloadRole::kDelta);
@@ -274,6 +277,24 @@ Status Publisher::Commit(const Published& version) {
   return swapped.status();
 }
 
+StatusOr<CodecDecision> Publisher::Choose(const ViewSource& before, const ViewSource& after) const {
+  if (!(link_bytes_per_s_ > 0)) return ChooseCodec({});  // nothing that times could decide
+  PULSE_ASSIGN_OR_RETURN(CodecCosts costs,
+                         MeasureCodecs(deps_.kernels, before, after, AllCells(after.schema()),
+                                       options_.threads, deps_.clock));
+  costs.link_bytes_per_s = link_bytes_per_s_;
+  return ChooseCodec(costs);
+}
+
+void Publisher::NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns) {
+  uint64_t bytes = 0;
+  for (const ManifestObject& object : objects) bytes += object.bytes;
+  // Reading back is another crossing. Smaller ones tell of round trips and not of the rate.
+  if (options_.read_back) bytes *= 2;
+  if (bytes < kTellingUpload || took_ns <= 0) return;
+  link_bytes_per_s_ = static_cast<double>(bytes) * 1e9 / static_cast<double>(took_ns);
+}
+
 PartOptions Publisher::Whole() const {
   PartOptions part;
   part.run = options_.run;
@@ -289,8 +310,14 @@ StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOpti
   if (!options_.ranges.empty()) {
     return InvalidArgument("this publisher owns a share of the model only: publish step by step");
   }
-  PULSE_ASSIGN_OR_RETURN(const Attempt attempt, Begin(schema, options));
+  PULSE_ASSIGN_OR_RETURN(Attempt attempt, Begin(schema, options));
   const ViewSource* before = attempt.base ? base_.view() : nullptr;
+  PublishOptions described = options;
+  if (before != nullptr && options_.codec == CodecSetting::kAuto) {
+    PULSE_ASSIGN_OR_RETURN(CodecDecision decision, Choose(*before, view));
+    attempt.codec = decision.codec;
+    described.metadata[kCodecReasonKey] = std::move(decision.reason);
+  }
   PULSE_ASSIGN_OR_RETURN(
       const EncodedPart part,
       EncodePart(deps_.fs, deps_.kernels, Whole(), attempt, before, view, options.progress));
@@ -302,11 +329,13 @@ StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOpti
     return Publish(view, options);
   }
   const std::string reason = AnchorReason(attempt, digests, schema.bytes());
+  const int64_t upload_ns = deps_.clock.NowNs();
   PULSE_ASSIGN_OR_RETURN(
       std::vector<ManifestObject> objects,
       UploadPart(deps_.store, Whole(), attempt, part, digests, view, !reason.empty()));
+  NoteUpload(objects, deps_.clock.NowNs() - upload_ns);
   PULSE_ASSIGN_OR_RETURN(Published version, WriteManifest(attempt, schema, digests,
-                                                          std::move(objects), reason, options));
+                                                          std::move(objects), reason, described));
   const bool unchanged = attempt.base && digests.changed == 0;
   PULSE_RETURN_IF_ERROR(base_.Stage(attempt.id, view, {}, unchanged));
   PULSE_RETURN_IF_ERROR(Commit(version));

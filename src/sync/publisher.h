@@ -17,6 +17,7 @@
 #include "store/filesystem.h"
 #include "store/store.h"
 #include "sync/chain.h"
+#include "sync/codec_choice.h"
 #include "sync/head.h"
 #include "sync/manifest.h"
 #include "sync/publish_part.h"
@@ -35,6 +36,9 @@ struct PublisherOptions {
       false;  // the caller promises to be alone, on a store without conditional puts
   // What this rank publishes when there are several; empty: everything, and Publish() may be used.
   std::vector<TensorRange> ranges = {};
+  // kAuto, which Publish() settles for each version: what followers are ready with soonest, by the
+  // times of both codecs on a sample and the rate of the last upload.
+  CodecSetting codec = CodecSetting::kAuto;
   int threads = 1;
   uint64_t memory_bytes = uint64_t{256} << 20;  // of encoded blobs; the rest spills to the state
   // An anchor comes with the version at which the deltas since the last one weigh more than this
@@ -68,6 +72,9 @@ struct Published {
   VersionRef ref;
   Manifest manifest;
 };
+
+// In the metadata of a version of CodecSetting::kAuto: why it has its codec.
+inline constexpr char kCodecReasonKey[] = "codec.reason";
 
 // For one thread. An error leaves the publisher usable, except kAborted: another publisher won or
 // took over, and this one never publishes again.
@@ -118,6 +125,8 @@ class Publisher {
   Status FindBase();
   Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   PartOptions Whole() const;
+  void NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns);
+  StatusOr<CodecDecision> Choose(const ViewSource& before, const ViewSource& after) const;
 
   PublisherOptions options_;
   PublisherDeps deps_;
@@ -128,7 +137,8 @@ class Publisher {
   HeadAt current_;               // the head as we know it
   std::optional<Manifest> tip_;  // of the head's version; none if it is damaged
   StagedBase base_;
-  bool resolved_ = false;  // current_, tip_ and base_ are what the head says
+  double link_bytes_per_s_ = 0;  // of the last upload that was long enough to tell; 0: none
+  bool resolved_ = false;        // current_, tip_ and base_ are what the head says
   bool lost_ = false;
   std::vector<std::string> unanswered_;  // nonces of our swaps whose outcome was unknown
 };

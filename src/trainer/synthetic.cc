@@ -92,6 +92,7 @@ void FillCancelling(float scale, uint32_t trainer, ChunkKey key, ChunkKey fixed_
 }
 
 bool Listed(const std::vector<SyntheticFault>& faults, const LocalStep& at) {
+  if (at.micro_batch + 1 != at.micro_batches) return false;
   return std::any_of(faults.begin(), faults.end(), [&](const SyntheticFault& fault) {
     return fault.trainer == at.trainer && fault.step == at.step;
   });
@@ -148,23 +149,27 @@ StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<co
   if (Listed(options_.errors, step)) {
     return Unavailable("synthetic trainer {}: error asked for at step {}", step.trainer, step.step);
   }
+  const float scale = options_.gradient_scale / static_cast<float>(step.micro_batches);
   const NoiseShape shape = {
-      options_.gradient_scale * options_.signal, options_.gradient_scale * (1 - options_.signal),
+      scale * options_.signal, scale * (1 - options_.signal),
       static_cast<uint32_t>(static_cast<double>(options_.active_share) * 0x1p31)};
   for (uint64_t begin = 0, chunk = 0; begin < gradient.size(); begin += kChunkElements, ++chunk) {
     const auto out = gradient.subspan(begin, std::min(kChunkElements, gradient.size() - begin));
-    const ChunkKey key = KeyOf(options_.seed, RngUse::kSynthetic, step.trainer,
-                               static_cast<uint32_t>(step.step), chunk);
+    // Micro-batches lie 2^40 weights apart.
+    const ChunkKey key =
+        KeyOf(options_.seed, RngUse::kSynthetic, step.trainer, static_cast<uint32_t>(step.step),
+              chunk + (uint64_t{step.micro_batch} << 28));
     const ChunkKey fixed = KeyOf(options_.seed, RngUse::kInit, 0, kFixedStep, chunk);
     switch (options_.data) {
       case SyntheticData::kNoise:
         FillNoise(shape, key, fixed, out);
         break;
       case SyntheticData::kExact:
-        FillExact(options_.gradient_scale, key, out);
+        FillExact(scale, key, out);
         break;
       case SyntheticData::kCancelling:
-        FillCancelling(options_.gradient_scale, step.trainer, key, fixed, out);
+        // Micro-batches of one trainer cancel each other as those of several do.
+        FillCancelling(scale, step.trainer + step.micro_batch, key, fixed, out);
         break;
     }
   }

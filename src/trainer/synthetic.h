@@ -26,7 +26,7 @@ enum class SyntheticData {
 // kInvalidArgument lists the names: "noise", "exact", "cancelling".
 StatusOr<SyntheticData> SyntheticDataFromName(std::string_view name);
 
-// One local step of one trainer, as LocalStep counts them.
+// One local step of one trainer, as LocalStep counts them; it happens in the last micro-batch.
 struct SyntheticFault {
   uint32_t trainer = 0;
   uint64_t step = 0;
@@ -51,7 +51,8 @@ struct SyntheticOptions {
   std::vector<SyntheticFault> errors = {};      // Gradient() returns kUnavailable
 };
 
-// Gradients are pure functions of (seed, trainer, step, index) and ignore the weights. No libm in
+// Gradients are pure functions of (seed, trainer, step, micro-batch, index) and ignore the weights;
+// of M micro-batches each has a gradient of the asked-for size, divided by M. No libm in
 // any value, so the same bits on every machine.
 class SyntheticTrainer final : public Trainer {
  public:

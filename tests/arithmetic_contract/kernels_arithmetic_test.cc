@@ -27,8 +27,10 @@ KernelTable Bodies(bool fastest) {
   const auto pick = [&](auto bodies) { return fastest ? bodies.back() : bodies.front(); };
   return {.name = fastest ? "fastest" : "reference",
           .adamw = pick(AdamWBodies()).run,
+          .adamw_view = pick(AdamWViewBodies()).run,
           .apply = pick(ApplyBodies()).run,
           .cast_to_bf16 = pick(CastToBF16Bodies()).run,
+          .class_rank = pick(ClassRankBodies()),
           .diff = pick(DiffBodies()).run,
           .gate = pick(GateBodies()).run,
           .outer_step = pick(OuterStepBodies()).run,
@@ -53,8 +55,15 @@ struct Moments {
 Moments AfterAdamW(const KernelTable& kernels, const AdamWScalars& scalars, Moments start) {
   std::vector<float> w(kElements, start.w), m(kElements, start.m), v(kElements, start.v);
   const std::vector<float> g(kElements, start.g);
+  std::vector<float> fused_w = w, fused_m = m, fused_v = v;
+  std::vector<uint16_t> view(kElements);
+  std::vector<uint32_t> positions(kElements);
   kernels.adamw(scalars, w, m, v, g);
-  for (size_t i = 1; i < kElements; ++i) {
+  kernels.adamw_view(scalars, fused_w, fused_m, fused_v, g, view, positions.data());
+  for (size_t i = 0; i < kElements; ++i) {
+    EXPECT_EQ(ToBits(fused_w[i]), ToBits(w[0])) << i;
+    EXPECT_EQ(ToBits(fused_m[i]), ToBits(m[0])) << i;
+    EXPECT_EQ(ToBits(fused_v[i]), ToBits(v[0])) << i;
     EXPECT_EQ(ToBits(w[i]), ToBits(w[0])) << i;
     EXPECT_EQ(ToBits(m[i]), ToBits(m[0])) << i;
     EXPECT_EQ(ToBits(v[i]), ToBits(v[0])) << i;

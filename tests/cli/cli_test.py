@@ -83,7 +83,7 @@ class CommandLine(unittest.TestCase):
     def test_every_command_explains_itself(self):
         top = self.run_program("--help").stdout
         for command in ("train", "evaluate", "report", "publish", "follow", "diff", "apply", "inspect",
-                        "verify", "gc"):
+                        "verify", "convert", "gc"):
             self.assertIn(command, top)
             self.assertIn("--help", self.run_program(command, "--help").stdout)
         self.assertRegex(self.run_program("--version").stdout, r"^pulseloco \d+\.\d+\.\d+")
@@ -165,6 +165,16 @@ class CommandLine(unittest.TestCase):
         self.assertIn(published["digest"], self.run_program("inspect", "bucket").stdout)
         self.assertIn(published["digest"], self.run_program("inspect", "copy.safetensors").stdout)
         self.assertIn("4 versions", self.run_program("verify", "bucket").stdout)
+
+    def test_a_damaged_patch_is_not_taken_for_a_checkpoint(self):
+        tensors = model(self.rng)
+        safetensors_file.write(self.path("a"), tensors)
+        safetensors_file.write(self.path("b"), nudge(self.rng, tensors))
+        self.run_program("diff", "a", "b", "-o", "patch")
+        self.assertIn("delta", self.run_program("inspect", "patch").stdout)
+        data = read_bytes(self.path("patch"))
+        write_bytes(self.path("patch"), data.replace(b'"pulse.role":"delta"', b'"pulse.role":"dElta"'))
+        self.assertIn("pulse.role", self.run_program("inspect", "patch", expect=CORRUPT).stderr)
 
     def test_no_change_still_makes_a_version(self):
         tensors = model(self.rng)

@@ -132,6 +132,115 @@ def apply_fast(base, blob, width):
     return b"".join(word.to_bytes(width, "little") for word in words)
 
 
+def number(data, at):
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return value, at
+
+
+class Streams:
+    """A block in codec small: numbers, raw bits and unary bits."""
+
+    def __init__(self, payload):
+        numbers, at = number(payload, 0)
+        raw, at = number(payload, at)
+        self.numbers, self.next_number = payload[at:at + numbers], 0
+        self.raw = int.from_bytes(payload[at + numbers:at + numbers + raw], "little")
+        self.unary = int.from_bytes(payload[at + numbers + raw:], "little")
+
+    def number(self):
+        value, self.next_number = number(self.numbers, self.next_number)
+        return value
+
+    def bits(self, count):
+        value, self.raw = self.raw & (1 << count) - 1, self.raw >> count
+        return value
+
+    def zeros(self):
+        count = (self.unary & -self.unary).bit_length() - 1
+        assert count >= 0, "the unary stream ends"
+        self.unary >>= count + 1
+        return count
+
+    def members(self, n, count):
+        """A subset of range(n) with `count` members."""
+        few = min(count, n - count)
+        if few == 0:
+            return list(range(count))
+        k = 0
+        while few << 17 + k < 31537 * (2 * n - few):
+            k += 1
+        lows = [self.bits(k) for _ in range(few)]
+        listed, after = [], 0
+        for low in lows:
+            listed.append(after + (self.zeros() << k | low))
+            after = listed[-1] + 1
+        assert after <= n
+        return listed if count == few else sorted(set(range(n)) - set(listed))
+
+
+# Where an exponent lies: shift and mask.
+EXPONENTS = {"BF16": (7, 0xff), "F16": (10, 0x1f), "F32": (23, 0xff), "F64": (52, 0x7ff),
+             "F8_E5M2": (2, 0x1f), "F8_E4M3": (3, 0x0f), "F8_E8M0": (0, 0xff)}
+
+
+def small_block(words, streams, entries, dtype, width):
+    shift, mask = EXPONENTS.get(dtype, (0, 0))
+    exponents = [word >> shift & mask for word in words]
+    sample = exponents[::max(1, len(words) // 4096)]
+    top = mask
+    while top > 0 and sum(e >= top for e in sample) <= len(sample) // 1024:
+        top -= 1
+    tiles = range((len(words) + 2047) // 2048)
+    used = streams.number()
+    active = streams.members(len(tiles), used) if used else tiles
+    classes = [[] for _ in range(16)]
+    for tile in active:
+        for i in range(2048 * tile, min(2048 * (tile + 1), len(words))):
+            classes[max(0, min(15, top - exponents[i]))].append(i)
+    changed = []
+    for members in classes:
+        ranks = streams.members(len(members), streams.number()) if members else []
+        changed.append([members[rank] for rank in ranks])
+    assert sum(len(c) for c in changed) == entries
+    thresholds = [1, 2, 3] + [1 << b for b in range(2, 8 * width)]
+    for positions in filter(None, changed):
+        negative = [streams.bits(1) for _ in positions]
+        level, reaching = [0] * len(positions), list(range(len(positions)))
+        for j in range(1, len(thresholds)):
+            reaching = [reaching[r] for r in streams.members(len(reaching), streams.number())]
+            for i in reaching:
+                level[i] = j
+            if not reaching:
+                break
+        for i, position in enumerate(positions):
+            plain = thresholds[level[i]].bit_length() - 1
+            plain = plain if level[i] > 2 and plain < 8 * width - 1 else 0
+            step = thresholds[level[i]] + streams.bits(plain)
+            words[position] = (words[position] + (-step if negative[i] else step)) % (1 << 8 * width)
+    assert streams.next_number == len(streams.numbers) and streams.raw == streams.unary == 0
+
+
+def apply_small(base, blob, dtype, width):
+    assert blob[:4] == b"PLS\x01" and blob[4] == 3 and blob[5] == width
+    elements, blocks = struct.unpack("<QQ", blob[8:24])
+    assert elements * width == len(base)
+    words = [int.from_bytes(base[i:i + width], "little") for i in range(0, len(base), width)]
+    at = 24 + 8 * blocks
+    for b in range(blocks):
+        entries, size = struct.unpack("<II", blob[24 + 8 * b:32 + 8 * b])
+        if entries:
+            block = words[b << 20:(b + 1) << 20]
+            small_block(block, Streams(blob[at:at + size]), entries, dtype, width)
+            words[b << 20:(b + 1) << 20] = block
+        at += size
+    assert at == len(blob)
+    return b"".join(word.to_bytes(width, "little") for word in words)
+
+
 def read_anchor(entries):
     return ({k: (v["dtype"], v["shape"]) for k, (v, _) in entries.items()},
             {k: bytes(data) for k, (_, data) in entries.items()})
@@ -147,7 +256,8 @@ def apply_delta(base, metadata, entries):
             old = base[name][begin:end]
             blob = entries[f"{name}#{begin}"][1] if codec != "same" else None
             out += {"same": lambda: old, "raw": lambda: blob,
-                    "fast": lambda: apply_fast(old, blob, SIZES[dtype])}[codec]()
+                    "fast": lambda: apply_fast(old, blob, SIZES[dtype]),
+                    "small": lambda: apply_small(old, blob, dtype, SIZES[dtype])}[codec]()
         assert tensor_digest(out).hex() == tensor, name
         new[name] = out
     return tensors, new

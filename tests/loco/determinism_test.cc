@@ -88,6 +88,27 @@ TEST_P(EveryMode, AddsWithinASiteFirst) {
   EXPECT_EQ(BitsOf(RunJobOrFail(job).state.theta), one_site);
 }
 
+TEST_P(EveryMode, GivesTheSameBytesByEveryExchange) {
+  for (const std::vector<uint32_t>& sites :
+       {std::vector<uint32_t>{0, 0, 0}, {0, 1, 0, 1}, {0, 0, 1, 1, 2}}) {
+    Job job = CancellingJob(static_cast<int>(sites.size()), GetParam());
+    job.options.sites = sites;
+    job.synthetic.non_finite = {{1, 2}};  // a dropped trainer on the way
+    const RankResult by_default = RunJobOrFail(job);
+    for (const ExchangeKind kind : kExchangeKinds) {
+      for (const uint64_t memory_bytes : {uint64_t{512} << 20, uint64_t{100'000}}) {
+        job.options.exchange = kind;
+        job.options.exchange_memory_bytes = memory_bytes;
+        const RankResult forced = RunJobOrFail(job);
+        EXPECT_EQ(BitsOf(forced.state.theta), BitsOf(by_default.state.theta)) << NameOf(kind);
+        EXPECT_EQ(BitsOf(forced.state.outer_momentum), BitsOf(by_default.state.outer_momentum));
+        EXPECT_EQ(forced.reports.back().exchange, NameOf(kind));
+        EXPECT_GT(forced.reports.back().estimate.seconds, 0);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, EveryMode,
                          testing::Values(Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp),
                          [](const auto& at) { return std::string(NameOf(at.param)); });

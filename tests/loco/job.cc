@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,13 @@ class Recorder final : public RoundObserver {
       : rank_(rank), job_(job), result_(result) {}
   Status OnStart(const State& state) override {
     return job_.observe ? job_.observe(rank_, state, nullptr) : OkStatus();
+  }
+  Status OnResume(const State& state, const std::map<std::string, std::string>& notes) override {
+    if (job_.resumed) job_.resumed(rank_, state, notes);
+    return OkStatus();
+  }
+  std::map<std::string, std::string> CheckpointNotes() override {
+    return {{"rank", std::to_string(rank_)}};
   }
   Status OnRound(const State& state, const RoundReport& report) override {
     result_.reports.push_back(report);
@@ -40,8 +48,8 @@ std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank) {
 }
 
 // The communicator goes when the rank ends, so that others do not wait for one that has failed.
-RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator,
-                      Trainer& trainer) {
+RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators, Trainer& trainer) {
+  const std::unique_ptr<Communicator>& communicator = communicators.all;
   RankResult result;
   const RealClock clock;
   const auto logger = NullLogger();
@@ -49,36 +57,71 @@ RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> co
   if (job.change_options) job.change_options(rank, options);
   const auto kernels = kernels::ChooseKernels(job.kernels);
   EXPECT_TRUE(kernels.ok()) << kernels.status();
-  auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger);
+  auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger,
+                         {communicators.trainer.get(), communicators.peers.get()});
   if (!loop.ok()) {
     result.status = loop.status();
     return result;
   }
+  const auto own = MakePosixFilesystem();
+  std::optional<Checkpointer> checkpoints;
+  CheckpointOptions checkpoint_options = job.checkpoints;
+  if (job.change_checkpoints) job.change_checkpoints(rank, checkpoint_options);
+  if (!checkpoint_options.folder.empty()) {
+    checkpoints.emplace(
+        checkpoint_options,
+        PlaceOf(rank, communicator->size(), options.ranks_per_trainer, trainer.schema().elements()),
+        job.filesystem ? job.filesystem(rank) : *own, *communicator, clock, *logger);
+  }
   Recorder recorder(rank, job, result);
   const std::atomic<bool> never = false;
   const auto end =
-      (*loop)->Run(recorder, job.stop != nullptr && rank == job.stop_rank ? *job.stop : never);
+      (*loop)->Run(recorder, job.stop != nullptr && rank == job.stop_rank ? *job.stop : never,
+                   checkpoints ? &*checkpoints : nullptr);
   result.status = end.status();
   if (end.ok()) result.end = *end;
   result.state = (*loop)->state();
   return result;
 }
 
-std::vector<RankResult> RunJob(const Job& job) {
-  auto group = MakeInProcessGroup(job.ranks);
+std::vector<std::unique_ptr<Communicator>> GroupOf(size_t size) {
+  auto group = MakeInProcessGroup(static_cast<int>(size));
   EXPECT_TRUE(group.ok()) << group.status();
+  return *std::move(group);
+}
+
+std::vector<RankCommunicators> MakeCommunicators(const Job& job) {
+  const size_t ranks = static_cast<size_t>(job.ranks), shards = job.options.ranks_per_trainer;
+  std::vector<RankCommunicators> communicators(ranks);
+  auto all = GroupOf(ranks);
+  for (size_t r = 0; r < ranks; ++r) communicators[r].all = std::move(all[r]);
+  for (size_t first = 0; shards > 1 && first < ranks; first += shards) {
+    auto trainer = GroupOf(shards);
+    for (size_t r = 0; r < shards; ++r) communicators[first + r].trainer = std::move(trainer[r]);
+  }
+  for (size_t shard = 0; shards > 1 && shard < shards; ++shard) {
+    auto peers = GroupOf(ranks / shards);
+    for (size_t k = 0; k < peers.size(); ++k) {
+      communicators[k * shards + shard].peers = std::move(peers[k]);
+    }
+  }
+  return communicators;
+}
+
+std::vector<RankResult> RunJob(const Job& job) {
+  auto communicators = MakeCommunicators(job);
   std::vector<RankResult> results(static_cast<size_t>(job.ranks));
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (int rank = 0; rank < job.ranks; ++rank) {
     trainers.push_back(MakeTrainerFor(job, rank));
-    auto& communicator = (*group)[static_cast<size_t>(rank)];
+    auto& communicator = communicators[static_cast<size_t>(rank)].all;
     if (job.wrap) communicator = job.wrap(rank, std::move(communicator));
   }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < job.ranks; ++rank) {
     const size_t r = static_cast<size_t>(rank);
-    threads.emplace_back([&job, rank, r, &group, &trainers, &results] {
-      results[r] = RunOneRank(job, rank, std::move((*group)[r]), *trainers[r]);
+    threads.emplace_back([&job, rank, r, &communicators, &trainers, &results] {
+      results[r] = RunOneRank(job, rank, std::move(communicators[r]), *trainers[r]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -89,7 +132,10 @@ RankResult RunJobOrFail(const Job& job) {
   std::vector<RankResult> results = RunJob(job);
   for (size_t r = 0; r < results.size(); ++r) {
     EXPECT_TRUE(results[r].status.ok()) << "rank " << r << ": " << results[r].status;
-    EXPECT_EQ(BitsOf(results[r].state.theta), BitsOf(results[0].state.theta)) << "rank " << r;
+    const auto whole = [](const State& state) {
+      return BitsOf({state.WholeTheta().begin(), state.WholeTheta().end()});
+    };
+    EXPECT_EQ(whole(results[r].state), whole(results[0].state)) << "rank " << r;
   }
   return std::move(results[0]);
 }

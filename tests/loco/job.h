@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "core/clock.h"
 #include "core/status.h"
 #include "loco/loop.h"
+#include "store/filesystem.h"
 #include "trainer/synthetic.h"
 #include "trainer/trainer.h"
 
@@ -27,7 +29,7 @@ struct RankResult {
 // Each function is called once per rank, in rank order, before the threads start; the defaults
 // stand for "the same everywhere".
 struct Job {
-  int ranks = 1;
+  int ranks = 1;  // trainers x options.ranks_per_trainer
   Options options = {};
   SyntheticOptions synthetic = {};
   std::string kernels = "auto";
@@ -36,6 +38,12 @@ struct Job {
   std::function<void(int rank, Options& options)> change_options = {};
   std::function<std::unique_ptr<Trainer>(int rank)> make_trainer = {};
   std::function<std::unique_ptr<Communicator>(int rank, std::unique_ptr<Communicator>)> wrap = {};
+  // Where each rank keeps checkpoints; no folder: none are taken.
+  CheckpointOptions checkpoints = {};
+  std::function<void(int rank, CheckpointOptions& options)> change_checkpoints = {};
+  std::function<Filesystem&(int rank)> filesystem = {};  // default: the machine's own
+  std::function<void(int rank, const State& state, const std::map<std::string, std::string>& notes)>
+      resumed = {};
   // Set by the test, seen by rank `stop_rank` alone.
   std::atomic<bool>* stop = nullptr;
   int stop_rank = 0;
@@ -44,9 +52,13 @@ struct Job {
 // Runs the job to its end and returns what each rank ended with.
 std::vector<RankResult> RunJob(const Job& job);
 
-// One rank of the job over any communicator, which goes when the rank ends.
-RankResult RunOneRank(const Job& job, int rank, std::unique_ptr<Communicator> communicator,
-                      Trainer& trainer);
+// The communicators of a rank; those of its trainer and its peers only where R > 1.
+struct RankCommunicators {
+  std::unique_ptr<Communicator> all, trainer, peers;
+};
+
+// One rank of the job over any communicators, which go when the rank ends.
+RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators, Trainer& trainer);
 
 // The trainer of one rank.
 std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank);

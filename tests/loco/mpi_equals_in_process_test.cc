@@ -30,7 +30,8 @@ TEST_P(MpiJob, EqualsTheJobOnThreads) {
                                             Deadline::After(clock, 50'000));
     ASSERT_TRUE(communicator.ok()) << communicator.status();
     const auto trainer = MakeTrainerFor(job, rank);
-    const RankResult processes = RunOneRank(job, rank, *std::move(communicator), *trainer);
+    const RankResult processes =
+        RunOneRank(job, rank, {*std::move(communicator), nullptr, nullptr}, *trainer);
     ASSERT_TRUE(processes.status.ok()) << processes.status;
 
     EXPECT_EQ(BitsOf(processes.state.theta), BitsOf(threads.state.theta));
@@ -47,6 +48,37 @@ TEST_P(MpiJob, EqualsTheJobOnThreads) {
       EXPECT_EQ(processes.reports[i].traffic.received, threads.reports[i].traffic.received);
     }
   }
+}
+
+TEST_P(MpiJob, OfTrainersOfTwoRanksEqualsThreads) {
+  const int ranks = MpiTestSession().size(), rank = MpiTestSession().rank();
+  if (ranks % 2 != 0) return;  // a job of one rank has none to share
+  Job job{.ranks = ranks};
+  job.options.mode = GetParam();
+  job.options.rounds = 3;
+  job.options.local_steps = 2;
+  job.options.ranks_per_trainer = job.options.micro_batches = 2;
+  job.synthetic = {.tensors = SmallTensors(), .data = SyntheticData::kCancelling};
+  const RankResult threads = std::move(RunJob(job)[static_cast<size_t>(rank)]);
+  ASSERT_TRUE(threads.status.ok()) << threads.status;
+
+  const RealClock clock;
+  const Deadline deadline = Deadline::After(clock, 50'000);
+  auto all = OpenMpiCommunicator(MpiTestSession(), {}, deadline);
+  auto pair = OpenMpiGroup(MpiTestSession(), {rank / 2 * 2, rank / 2 * 2 + 1}, {}, deadline);
+  std::vector<int> members;
+  for (int r = rank % 2; r < ranks; r += 2) members.push_back(r);
+  auto peers = OpenMpiGroup(MpiTestSession(), members, {}, deadline);
+  ASSERT_TRUE(all.ok() && pair.ok() && peers.ok());
+  const auto trainer = MakeTrainerFor(job, rank);
+  const RankResult processes =
+      RunOneRank(job, rank, {*std::move(all), *std::move(pair), *std::move(peers)}, *trainer);
+  ASSERT_TRUE(processes.status.ok()) << processes.status;
+  EXPECT_EQ(BitsOf(processes.state.theta), BitsOf(threads.state.theta));
+  EXPECT_EQ(BitsOf(processes.state.whole_theta), BitsOf(threads.state.whole_theta));
+  EXPECT_EQ(BitsOf(processes.state.residual), BitsOf(threads.state.residual));
+  EXPECT_EQ(BitsOf(processes.state.m), BitsOf(threads.state.m));
+  EXPECT_EQ(processes.reports.back().theta, threads.reports.back().theta);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MpiJob,

@@ -10,7 +10,7 @@ namespace pulse {
 namespace {
 
 struct DiffArguments {
-  std::string before, after, out;
+  std::string before, after, out, codec = "small";
   uint64_t memory_mib = 512;
   PatchFileOptions options;
 };
@@ -58,8 +58,10 @@ Status RunWithBar(Environment& env, std::string_view verb, const std::string& ou
 
 Status Diff(Environment& env, const DiffArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
+  PatchFileOptions chosen = a.options;
+  chosen.codec = a.codec == "fast" ? RangeCodec::kFast : RangeCodec::kSmall;
   return RunWithBar(
-      env, "wrote", a.out, a.options, a.memory_mib, [&](const PatchFileOptions& options) {
+      env, "wrote", a.out, chosen, a.memory_mib, [&](const PatchFileOptions& options) {
         return DiffCheckpoints(*env.filesystem, kernels, a.before, a.after, a.out, options);
       });
 }
@@ -82,6 +84,9 @@ void AddDiff(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("AFTER", a->after, "Checkpoint of the same schema")->required();
   command->add_option("-o,--out", a->out, "Patch file to write (replaced if it exists)")
       ->required();
+  command->add_option("--codec", a->codec, "small: fewest bytes; fast: zstd")
+      ->check(CLI::IsMember({"fast", "small"}))
+      ->capture_default_str();
   AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->options.threads, "Threads")->check(CLI::Range(1, 1024));
   AddConsoleOptions(*command, env.console);

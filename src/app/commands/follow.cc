@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,7 +10,9 @@
 #include "app/interrupt.h"
 #include "app/parts.h"
 #include "inference_bridge/follow_loop.h"
+#include "inference_bridge/foreign_follower.h"
 #include "kernels/kernels.h"
+#include "sync/foreign/formats.h"
 
 namespace pulse {
 namespace {
@@ -19,6 +22,7 @@ using nlohmann::json;
 struct FollowArguments {
   std::string bucket, trust_key, record, evaluate, poll = "1s", log_level = "warn";
   std::string layout = "file";
+  std::string format, prefix, base;  // of another system
   uint64_t memory_mib = 512;
   bool once = false;
   std::optional<uint64_t> version;
@@ -114,6 +118,45 @@ Status ReadOptions(Environment& env, FollowArguments& a) {
   return OkStatus();
 }
 
+// Once or for as long as asked; shows and records what comes.
+Status Run(Environment& env, FollowArguments& a, Record& record, PhaseBars& bars, Logger& logger,
+           const FollowStep& step, const Output& output) {
+  a.loop.on_version = [&](const FollowResult& result) {
+    bars.Finish();
+    Print(env.console, result);
+    return record.Append(ToJson(result));
+  };
+  if (!a.once && !a.version) return FollowLoop(step, output, env.clock, logger, a.loop);
+  PULSE_ASSIGN_OR_RETURN(
+      const FollowResult result,
+      step(a.version ? FollowTarget::Number(*a.version) : FollowTarget::Newest()));
+  return a.loop.on_version(result);
+}
+
+Status RunForeignFollower(Environment& env, FollowArguments& a, Store& store, Record& record) {
+  if (!a.trust_key.empty()) return InvalidArgument("--trust-key: {} is not signed", a.format);
+  PULSE_ASSIGN_OR_RETURN(const ForeignChoice choice, ChooseForeignFormat(a.format));
+  PULSE_ASSIGN_OR_RETURN(const auto logger, MakeLogger(a.log_level, ""));
+  PhaseBars bars(env.console);
+  ForeignFollowerOptions options;
+  options.format = choice.format;
+  PULSE_ASSIGN_OR_RETURN(options.prefix, ForeignPrefix(a.prefix));
+  options.base = a.base;
+  options.output = a.follower.output;
+  options.layout = a.follower.layout;
+  options.decoder_bytes = BlobBytes(a.memory_mib, 1);
+  options.progress = [&bars](FollowPhase phase, uint64_t done, uint64_t total) {
+    bars.Update(phase, done, total);
+  };
+  options.stop = a.follower.stop;
+  PULSE_ASSIGN_OR_RETURN(
+      const auto follower,
+      ForeignFollower::Open(std::move(options), {store, *env.filesystem, env.clock, *logger}));
+  return Run(
+      env, a, record, bars, *logger,
+      [&](const FollowTarget& target) { return follower->Step(target); }, follower->output());
+}
+
 Status RunFollower(Environment& env, FollowArguments& a, Store& store, Record& record) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
   PULSE_ASSIGN_OR_RETURN(const auto logger, MakeLogger(a.log_level, ""));
@@ -124,18 +167,9 @@ Status RunFollower(Environment& env, FollowArguments& a, Store& store, Record& r
   PULSE_ASSIGN_OR_RETURN(
       const auto follower,
       Follower::Open(a.follower, {store, *env.filesystem, env.clock, kernels, *logger}));
-  a.loop.on_version = [&](const FollowResult& result) {
-    bars.Finish();
-    Print(env.console, result);
-    return record.Append(ToJson(result));
-  };
-  if (!a.once && !a.version) {
-    return FollowLoop(*follower, env.clock, *logger, a.loop);
-  }
-  PULSE_ASSIGN_OR_RETURN(
-      const FollowResult result,
-      follower->Step(a.version ? FollowTarget::Number(*a.version) : FollowTarget::Newest()));
-  return a.loop.on_version(result);
+  return Run(
+      env, a, record, bars, *logger,
+      [&](const FollowTarget& target) { return follower->Step(target); }, follower->output());
 }
 
 Status Follow(Environment& env, FollowArguments& a) {
@@ -150,7 +184,8 @@ Status Follow(Environment& env, FollowArguments& a) {
   };
   PULSE_RETURN_IF_ERROR(a.loop.wait_for_bucket ? WaitUntilThere(env.clock, a.loop, open) : open());
   PULSE_ASSIGN_OR_RETURN(Record record, Record::Open(*env.filesystem, a.record));
-  PULSE_RETURN_IF_ERROR(RunFollower(env, a, *store, record));
+  PULSE_RETURN_IF_ERROR(a.format.empty() ? RunFollower(env, a, *store, record)
+                                         : RunForeignFollower(env, a, *store, record));
   return a.evaluate.empty() ? OkStatus() : EvaluateOutput(env, a, record);
 }
 
@@ -176,6 +211,14 @@ void AddFollow(CLI::App& app, Environment& env, Action& chosen) {
                     "Wait for a bucket or run that is not there");
   command->add_option("--poll", a->poll, "Pause between looks at the head: 200ms, 5s")
       ->capture_default_str();
+  auto* format = command->add_option(
+      "--format", a->format,
+      fmt::format("Follow what another system writes: {}", fmt::join(ForeignFormatNames(), ", ")));
+  command->add_option("--prefix", a->prefix, "Where in the bucket its versions lie")->needs(format);
+  command
+      ->add_option("--base", a->base,
+                   "The receiver's own model (file or folder), where the format starts from it")
+      ->needs(format);
   command->add_option("--trust-key", a->trust_key, "Ed25519 public key (PEM): refuse all else");
   AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->follower.threads, "Threads of the rebuild")

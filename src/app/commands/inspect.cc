@@ -9,6 +9,7 @@
 #include "sync/chain.h"
 #include "sync/checkpoint.h"
 #include "sync/patch.h"
+#include "sync/publisher.h"
 #include "sync/verify.h"
 
 namespace pulse {
@@ -31,6 +32,16 @@ json Describe(const ModelSchema& schema) {
           {"bytes", schema.bytes()}};
 }
 
+// How many bytes of the model travel in which codec.
+json CodecsOf(const PayloadFile& file) {
+  json codecs = json::object();
+  for (const PayloadRange& range : file.ranges()) {
+    const std::string name(NameOf(range.codec));
+    codecs[name] = codecs.value(name, uint64_t{0}) + range.range.bytes();
+  }
+  return codecs;
+}
+
 json DescribePayload(const PayloadFile& file) {
   json out = Describe(file.schema());
   const PayloadInfo& info = file.info();
@@ -44,6 +55,7 @@ json DescribePayload(const PayloadFile& file) {
   if (info.role == PayloadRole::kDelta) {
     out["base_digest"] = info.base_digest.Hex();
     out["changed"] = file.changed();
+    out["codecs"] = CodecsOf(file);
     const double bits = 8 * static_cast<double>(file.file_bytes());
     out["bits_per_change"] = file.changed() ? bits / static_cast<double>(file.changed()) : 0;
   }
@@ -95,6 +107,12 @@ void PrintModel(const std::string& what, const json& d) {
     fmt::print("  {:<14}{} elements, {:.2f} bits each in this file\n", "changed",
                d["changed"].get<uint64_t>(), d["bits_per_change"].get<double>());
   }
+  if (d.contains("codecs")) {
+    for (const auto& [name, bytes] : d["codecs"].items()) {
+      fmt::print("  {:<14}{} of the model in {}\n", "codec", FormatBytes(bytes.get<uint64_t>()),
+                 name);
+    }
+  }
   for (const auto& [key, value] : d["metadata"].items()) {
     fmt::print("  {:<14}{} = {}\n", "metadata", key, value.get<std::string>());
   }
@@ -108,30 +126,31 @@ void PrintModel(const std::string& what, const json& d) {
 void PrintRun(const json& run) {
   fmt::print("run {}: epoch {}, {} versions kept, newest first\n", run["run"].get<std::string>(),
              run["epoch"].get<uint64_t>(), run["versions"].size());
-  fmt::print("  {:<10} {:>10} {:>10} {:>12}  {}\n", "version", "delta", "anchor", "changed",
-             "digest");
+  fmt::print("  {:<10} {:>10} {:<6} {:>10} {:>12}  {}\n", "version", "delta", "codec", "anchor",
+             "changed", "digest");
   for (const json& v : run["versions"]) {
     const auto anchor = v["anchor_bytes"].get<uint64_t>();
-    fmt::print("  {:<10} {:>10} {:>10} {:>12}  {}\n", v["version"].get<std::string>(),
-               FormatBytes(v["delta_bytes"].get<uint64_t>()), anchor ? FormatBytes(anchor) : "-",
-               v["changed"].get<uint64_t>(), v["digest"].get<std::string>());
+    const std::string codec = v["codec"].get<std::string>();
+    fmt::print("  {:<10} {:>10} {:<6} {:>10} {:>12}  {}\n", v["version"].get<std::string>(),
+               FormatBytes(v["delta_bytes"].get<uint64_t>()), codec.empty() ? "-" : codec,
+               anchor ? FormatBytes(anchor) : "-", v["changed"].get<uint64_t>(),
+               v["digest"].get<std::string>());
+    const std::string reason = v["metadata"].value(kCodecReasonKey, "");
+    if (!reason.empty()) fmt::print("  {:<10} {}\n", "", reason);
   }
 }
 
 Status InspectFile(Environment& env, const std::string& path) {
   PULSE_ASSIGN_OR_RETURN(const DirectoryEntry entry, env.filesystem->Stat(path));
+  PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, path));
   json description;
-  bool described = false;
-  if (entry.kind == DirectoryEntry::Kind::kFile) {
+  if (entry.kind == DirectoryEntry::Kind::kFile &&
+      checkpoint->metadata().contains(kPayloadFormatKey)) {
     PULSE_ASSIGN_OR_RETURN(const auto source, MappedSource::Open(*env.filesystem, path));
     const auto payload = PayloadFile::Open(source);
-    if (payload.ok()) {
-      description = DescribePayload(**payload);
-      described = true;
-    }
-  }
-  if (!described) {
-    PULSE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(*env.filesystem, path));
+    if (!payload.ok()) return Annotate(payload.status(), path);
+    description = DescribePayload(**payload);
+  } else {
     description = DescribeCheckpoint(*checkpoint);
   }
   if (env.console.json) {

@@ -13,6 +13,7 @@ struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
   bool help_config = false;
+  bool resume = false;
 };
 
 // All ranks return the same error, so rank 0 speaks for them; but when the others are out of reach,
@@ -37,8 +38,8 @@ Status Train(Environment& env, const TrainArguments& a) {
     PULSE_ASSIGN_OR_RETURN(
         const auto communicator,
         OpenMpiCommunicator(*session, {}, Deadline::After(env.clock, kStartTimeoutMs)));
-    return RunTraining(config,
-                       {*communicator, *env.filesystem, env.clock, env.console, stop_requested});
+    return RunTraining(
+        config, {*communicator, *env.filesystem, env.clock, env.console, stop_requested, a.resume});
   };
   const Status status = run();
   if (status.ok() || session->size() == 1) return status;
@@ -58,6 +59,9 @@ void AddTrain(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("CONFIG", a->config, "YAML configuration, such as configs/wordle.yaml");
   command->add_option("--set", a->overrides,
                       "Override a key: --set loco.local_steps=4 (repeatable)");
+  command->add_flag("--resume", a->resume,
+                    "Continue the run of run.dir from its newest checkpoint; start it where there "
+                    "is none yet");
   command->add_flag("--help-config", a->help_config, "List every configuration key and exit");
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Train(env, *a); }; });

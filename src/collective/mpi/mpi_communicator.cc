@@ -1,9 +1,12 @@
 #include "collective/mpi/mpi_communicator.h"
 
+#include <fmt/ranges.h>
 #include <mpi.h>
 
 #include <algorithm>
 #include <new>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "collective/chunk_plan.h"
@@ -41,12 +44,15 @@ ByteSpan ShareOf(ByteSpan data, size_t parts, size_t index) {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(MpiSession& session, const MpiOptions& options, MPI_Comm comm)
+  // members: ranks of the job; this one is members[rank].
+  MpiCommunicator(MpiSession& session, const MpiOptions& options, MPI_Comm comm,
+                  std::vector<int> members, size_t rank)
       : session_(session),
         options_(options),
         comm_(comm),
-        rank_(static_cast<size_t>(session.rank())),
-        hosts_(static_cast<size_t>(session.size()), "host unknown") {}
+        members_(std::move(members)),
+        rank_(rank),
+        hosts_(members_.size(), "host unknown") {}
 
   ~MpiCommunicator() override {
     // A broken one may have stray messages; its context is not given to another communicator.
@@ -90,10 +96,13 @@ class MpiCommunicator final : public Communicator {
   Status ScatterAndGather(int root, Bytes& data, Deadline deadline);
   Status Meet(const Call& call, std::span<const ByteView> to);
   Status Run(const Call& call, std::unique_ptr<MpiTransfers> transfers);
+  std::vector<int> GroupRanks(std::vector<int> peers) const;
 
   std::unique_ptr<MpiTransfers> NewTransfers(int tag) const {
     return std::make_unique<MpiTransfers>(comm_, tag, options_.chunk_bytes);
   }
+  // The rank of the job, as MPI counts.
+  int Peer(size_t rank) const { return members_[rank]; }
   // Every other rank, beginning with the next: all ranks at once would otherwise flood rank 0.
   template <typename Visit>
   void ForEachPeer(Visit visit) const {
@@ -102,7 +111,8 @@ class MpiCommunicator final : public Communicator {
 
   MpiSession& session_;
   const MpiOptions options_;
-  MPI_Comm comm_;
+  MPI_Comm comm_;  // of all ranks of the job, whoever the members are
+  const std::vector<int> members_;
   const size_t rank_;
   std::vector<std::string> hosts_;
   uint64_t sequence_ = 0;
@@ -151,7 +161,7 @@ Status MpiCommunicator::Meet(const Call& call, std::span<const ByteView> to) {
   call->calls = call->sent;  // our own stays, the others arrive
   auto headers = std::make_unique<MpiTransfers>(comm_, kHeaderTag, sizeof(CallHeader));
   ForEachPeer([&](size_t peer) {
-    const int p = static_cast<int>(peer);
+    const int p = Peer(peer);
     headers->Receive(p, {reinterpret_cast<uint8_t*>(&call->calls[peer]), sizeof(CallHeader)});
     headers->Send(p, AsBytes(std::span<const CallHeader>(&call->sent[peer], 1)));
   });
@@ -171,8 +181,8 @@ Status MpiCommunicator::Exchange(Operation operation, std::span<const ByteView> 
   auto payload = NewTransfers(kPayloadTag);
   ForEachPeer([&](size_t peer) {
     call->from[peer].resize(call->calls[peer].bytes);
-    payload->Receive(static_cast<int>(peer), call->from[peer]);
-    payload->Send(static_cast<int>(peer), to[peer]);
+    payload->Receive(Peer(peer), call->from[peer]);
+    payload->Send(Peer(peer), to[peer]);
   });
   PULSE_RETURN_IF_ERROR(Run(call, std::move(payload)));
   ForEachPeer([&](size_t peer) { bytes_received_ += call->from[peer].size(); });
@@ -194,17 +204,16 @@ Status MpiCommunicator::ScatterAndGather(int root, Bytes& data, Deadline deadlin
   const auto share = [&](size_t r) { return ShareOf(whole, hosts_.size(), r); };
 
   auto scatter = NewTransfers(kPayloadTag);
-  if (!is_root) scatter->Receive(root, share(rank_));
+  if (!is_root) scatter->Receive(Peer(static_cast<size_t>(root)), share(rank_));
   ForEachPeer([&](size_t peer) {
-    if (is_root) scatter->Send(static_cast<int>(peer), share(peer));
+    if (is_root) scatter->Send(Peer(peer), share(peer));
   });
   PULSE_RETURN_IF_ERROR(Run(call, std::move(scatter)));
 
   auto gather = NewTransfers(kPayloadTag);
   ForEachPeer([&](size_t peer) {
-    const int p = static_cast<int>(peer);
-    if (!is_root) gather->Receive(p, share(peer));
-    if (p != root) gather->Send(p, share(rank_));
+    if (!is_root) gather->Receive(Peer(peer), share(peer));
+    if (static_cast<int>(peer) != root) gather->Send(Peer(peer), share(rank_));
   });
   PULSE_RETURN_IF_ERROR(Run(call, std::move(gather)));
   if (!is_root) {
@@ -214,12 +223,21 @@ Status MpiCommunicator::ScatterAndGather(int root, Bytes& data, Deadline deadlin
   return OkStatus();
 }
 
+// MPI's ranks as the group counts them.
+std::vector<int> MpiCommunicator::GroupRanks(std::vector<int> peers) const {
+  for (int& peer : peers) {
+    peer = static_cast<int>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+  }
+  return peers;
+}
+
 Status MpiCommunicator::Run(const Call& call, std::unique_ptr<MpiTransfers> transfers) {
   Status status = transfers->Run(call->deadline, session_.clock());
   if (status.ok()) return status;
   session_.NoteFailure();
   if (absl::IsDeadlineExceeded(status)) {
-    status = MissingRanks(call->header, transfers->LatePeers(), hosts_, call->budget_ns);
+    status =
+        MissingRanks(call->header, GroupRanks(transfers->LatePeers()), hosts_, call->budget_ns);
   } else {
     status = Annotate(status, Describe(call->header));
   }
@@ -261,13 +279,29 @@ StatusOr<MPI_Comm> DuplicateWorld(MpiSession& session, Deadline deadline) {
 StatusOr<std::unique_ptr<Communicator>> OpenMpiCommunicator(MpiSession& session,
                                                             const MpiOptions& options,
                                                             Deadline deadline) {
+  std::vector<int> everyone(static_cast<size_t>(session.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return OpenMpiGroup(session, everyone, options, deadline);
+}
+
+StatusOr<std::unique_ptr<Communicator>> OpenMpiGroup(MpiSession& session,
+                                                     const std::vector<int>& members,
+                                                     const MpiOptions& options, Deadline deadline) {
   PULSE_RETURN_IF_ERROR(session.broken());
   if (options.chunk_bytes < 1 || options.chunk_bytes > kMaxChunkBytes) {
     return InvalidArgument("chunk_bytes is {}, expected 1 to {}", options.chunk_bytes,
                            kMaxChunkBytes);
   }
+  const auto mine = std::find(members.begin(), members.end(), session.rank());
+  const std::set<int> distinct(members.begin(), members.end());
+  if (mine == members.end() || distinct.size() != members.size() || *distinct.begin() < 0 ||
+      *distinct.rbegin() >= session.size()) {
+    return InvalidArgument("a group of ranks {} can't be opened by rank {} of {}",
+                           fmt::join(members, ", "), session.rank(), session.size());
+  }
   PULSE_ASSIGN_OR_RETURN(const MPI_Comm comm, DuplicateWorld(session, deadline));
-  auto communicator = std::make_unique<MpiCommunicator>(session, options, comm);
+  auto communicator = std::make_unique<MpiCommunicator>(
+      session, options, comm, members, static_cast<size_t>(mine - members.begin()));
   PULSE_RETURN_IF_ERROR(communicator->Introduce(deadline));
   return communicator;
 }

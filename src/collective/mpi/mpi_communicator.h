@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "collective/call.h"
 #include "collective/communicator.h"
@@ -36,5 +37,13 @@ struct MpiOptions {
 StatusOr<std::unique_ptr<Communicator>> OpenMpiCommunicator(MpiSession& session,
                                                             const MpiOptions& options,
                                                             Deadline deadline);
+
+// The same of some ranks of the job: members[i], a rank of the job, is the group's rank i. All
+// ranks of the job open at the same time, each a group that holds it, and no two groups overlap;
+// calls are then collective among the members alone. kInvalidArgument for members out of range,
+// twice, or without this rank.
+StatusOr<std::unique_ptr<Communicator>> OpenMpiGroup(MpiSession& session,
+                                                     const std::vector<int>& members,
+                                                     const MpiOptions& options, Deadline deadline);
 
 }  // namespace pulse

@@ -20,7 +20,24 @@ ConformanceBackend Processes() {
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorConformance, testing::Values(Processes()),
+// Every other rank of the job, counted backwards: the even ones beside the odd ones.
+ConformanceBackend Groups() {
+  return {"Groups",
+          [](const ConformanceLimits& limits, const std::function<void(Communicator&)>& body) {
+            const RealClock clock;
+            std::vector<int> members;
+            for (int r = MpiTestSession().size() - 1; r >= 0; --r) {
+              if (r % 2 == MpiTestSession().rank() % 2) members.push_back(r);
+            }
+            auto comm = OpenMpiGroup(MpiTestSession(), members,
+                                     {limits.chunk_bytes, limits.max_message_bytes},
+                                     Deadline::After(clock, 30'000));
+            ASSERT_TRUE(comm.ok()) << comm.status();
+            body(**comm);
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorConformance, testing::Values(Processes(), Groups()),
                          [](const auto& param) { return param.param.name; });
 
 TEST(MpiSession, CannotBeStartedTwice) {
@@ -31,6 +48,19 @@ TEST(MpiSession, CannotBeStartedTwice) {
 TEST(MpiCommunicator, RefusesAChunkSizeThatMpiCannotCount) {
   EXPECT_TRUE(absl::IsInvalidArgument(Open({.chunk_bytes = 0}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Open({.chunk_bytes = (uint64_t{1} << 30) + 1}).status()));
+}
+
+TEST(MpiCommunicator, RefusesAGroupThatCannotBe) {
+  const int me = MpiTestSession().rank();
+  const RealClock clock;
+  const auto open = [&](const std::vector<int>& members) {
+    return OpenMpiGroup(MpiTestSession(), members, {}, Deadline::After(clock, 30'000)).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(open({})));
+  EXPECT_TRUE(absl::IsInvalidArgument(open({me, me})));
+  EXPECT_TRUE(absl::IsInvalidArgument(open({me, MpiTestSession().size()})));
+  EXPECT_TRUE(absl::IsInvalidArgument(open({me, -1})));
+  EXPECT_TRUE(absl::IsInvalidArgument(open({(me + 1) % MpiTestSession().size() + 100})));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/sparse_update.h"
 #include "kernels/reduce/reduce.h"
 
 namespace pulse::loco {
@@ -15,11 +16,7 @@ namespace pulse::loco {
 using Sites = std::vector<std::vector<uint32_t>>;
 
 // site_of[k]: the site of trainer k, numbered without gaps; empty: one site.
-inline Sites GroupBySite(std::span<const uint32_t> site_of, uint32_t trainers) {
-  Sites sites(site_of.empty() ? 1 : *std::max_element(site_of.begin(), site_of.end()) + 1);
-  for (uint32_t k = 0; k < trainers; ++k) sites[site_of.empty() ? 0 : site_of[k]].push_back(k);
-  return sites;
-}
+Sites GroupBySite(std::span<const uint32_t> site_of, uint32_t trainers);
 
 // sum = the canonical sum over one range of elements. add(k, out) adds trainer k's contribution
 // over that range to `out`; it is called for each trainer with contributes[k] != 0. site_sum:
@@ -45,5 +42,12 @@ void FoldInOrder(const Sites& sites, std::span<const uint8_t> contributes,
     add_dense(sum, site_sum);
   }
 }
+
+// The canonical sum of sparse updates, all of them over sum.size() elements. updates: by trainer;
+// those with contributes[k] == 0 are not looked at. Goes block by block, all trainers at each, so
+// that a block of `sum` passes through the cache once.
+void FoldUpdates(const Sites& sites, std::span<const uint8_t> contributes,
+                 const kernels::ReduceBody& reduce, std::span<const SparseUpdate> updates,
+                 std::span<float> sum);
 
 }  // namespace pulse::loco

@@ -1,4 +1,4 @@
-// What one trainer adds to the sum of a round.
+// What one trainer adds to the sum of a round, and how parts of it are cut out.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,20 @@ struct Contribution {
   std::span<const float> dense;
 
   bool absent() const { return sparse == nullptr && dense.empty(); }
+  uint64_t entries() const { return sparse != nullptr ? sparse->entries() : dense.size(); }
 };
 
-// Every element as an entry.
-SparseUpdate SparseFromDense(std::span<const float> dense);
+// Elements [begin, end) as an update of its own, whose element 0 is `begin`: blocks are cut anew.
+// Of a dense array every element is an entry. Nothing of an absent contribution.
+SparseUpdate Slice(const Contribution& whole, uint64_t begin, uint64_t end);
 
-// Overwrites `out` with blocks [first_block, ...) of the update; out covers whole blocks, except
-// that the last may be the array's short one.
-void DenseFromSparse(const SparseUpdate& update, uint64_t first_block, std::span<float> out);
+// Overwrites `out` with elements [begin, begin + out.size()) of the update.
+void DenseFromSparse(const SparseUpdate& update, uint64_t begin, std::span<float> out);
+
+// Every element whose bits are not those of +0, as an entry.
+SparseUpdate SparseFromNonZero(std::span<const float> dense);
+
+// How many those are.
+uint64_t CountNonZero(std::span<const float> dense);
 
 }  // namespace pulse::loco

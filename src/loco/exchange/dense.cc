@@ -4,17 +4,13 @@
 #include <cstring>
 
 #include "core/bytes.h"
+#include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
 namespace {
 
 // Elements added at a time: two such arrays stay in L2.
 constexpr uint64_t kPieceElements = uint64_t{1} << 15;
-
-// First element of rank r's chunk of `length` elements; r == ranks gives the end.
-uint64_t ChunkBegin(uint64_t length, size_t r, size_t ranks) {
-  return length * r / ranks;
-}
 
 // The canonical sum of the chunks that all ranks sent to their owner.
 void SumChunks(const Sites& sites, std::span<const uint8_t> contributes,
@@ -34,30 +30,26 @@ void SumChunks(const Sites& sites, std::span<const uint8_t> contributes,
 
 }  // namespace
 
-uint64_t DenseExchange::Prepare(const Contribution& mine) {
-  mine_ = mine;
-  if (mine.absent()) return 0;
-  const uint64_t elements = mine.sparse != nullptr ? mine.sparse->elements : mine.dense.size();
-  return elements * sizeof(float);
-}
-
-std::span<const float> DenseExchange::MySegment(uint64_t begin, uint64_t length) {
-  if (mine_.absent()) return {};
-  if (mine_.sparse == nullptr) return mine_.dense.subspan(begin, length);
+std::span<const float> DenseExchange::SegmentOf(const Contribution& mine, uint64_t begin,
+                                                uint64_t length) {
+  if (mine.absent()) return {};
+  if (mine.sparse == nullptr) return mine.dense.subspan(begin, length);
   scattered_.resize(length);
-  DenseFromSparse(*mine_.sparse, begin / kSparseBlockElements, scattered_);
+  DenseFromSparse(*mine.sparse, begin, scattered_);
   return scattered_;
 }
 
-Status DenseExchange::SumSegment(std::span<const uint8_t> contributes, uint64_t begin,
+Status DenseExchange::SumSegment(const Contribution& contribution,
+                                 std::span<const uint8_t> contributes, uint64_t begin,
                                  std::span<float> sum, Deadline deadline) {
   const size_t ranks = static_cast<size_t>(communicator_.size());
   const size_t me = static_cast<size_t>(communicator_.rank());
   const auto chunk = [&](auto elements, size_t r) {
-    const uint64_t from = ChunkBegin(sum.size(), r, ranks);
-    return elements.subspan(from, ChunkBegin(sum.size(), r + 1, ranks) - from);
+    const uint64_t from = OwnerBegin(sum.size(), r, ranks);
+    return elements.subspan(from, OwnerBegin(sum.size(), r + 1, ranks) - from);
   };
-  const std::span<const float> mine = MySegment(begin, sum.size());
+  const std::span<const float> mine = SegmentOf(contribution, begin, sum.size());
+  traffic_.contribution += mine.size_bytes();
   std::vector<ByteView> to(ranks);
   for (size_t r = 0; r < ranks && !mine.empty(); ++r) to[r] = AsBytes(chunk(mine, r));
   std::vector<Bytes> received;
@@ -88,12 +80,14 @@ Status DenseExchange::SumSegment(std::span<const uint8_t> contributes, uint64_t 
   return OkStatus();
 }
 
-Status DenseExchange::Sum(std::span<const uint8_t> contributes, std::span<float> sum,
+Status DenseExchange::Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
                           Deadline deadline) {
   traffic_ = {};
-  for (uint64_t begin = 0; begin < sum.size(); begin += segment_elements_) {
-    const uint64_t length = std::min<uint64_t>(segment_elements_, sum.size() - begin);
-    PULSE_RETURN_IF_ERROR(SumSegment(contributes, begin, sum.subspan(begin, length), deadline));
+  const auto borders = CutEvenly(sum.size(), kBytesPerDenseElement, memory_bytes_);
+  for (size_t i = 0; i + 1 < borders.size(); ++i) {
+    PULSE_RETURN_IF_ERROR(SumSegment(mine, round.contributes, borders[i],
+                                     sum.subspan(borders[i], borders[i + 1] - borders[i]),
+                                     deadline));
   }
   return OkStatus();
 }

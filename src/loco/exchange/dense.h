@@ -6,46 +6,40 @@
 #include <vector>
 
 #include "collective/communicator.h"
-#include "core/sparse_update.h"
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
 
 namespace pulse::loco {
 
-// Elements per exchange: bounds what lies in buffers at a time to about 64 MiB each way.
-inline constexpr uint64_t kDenseSegmentElements = 16 * kSparseBlockElements;
-
 class DenseExchange final : public Exchange {
  public:
-  // communicator: one rank per trainer; must outlive this. segment_elements: a multiple of
-  // kSparseBlockElements, equal on all ranks.
+  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers,
+  // equal on all ranks.
   DenseExchange(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-                uint64_t segment_elements = kDenseSegmentElements)
+                uint64_t memory_bytes)
       : communicator_(communicator),
         kernels_(kernels),
         sites_(std::move(sites)),
-        segment_elements_(segment_elements) {}
+        memory_bytes_(memory_bytes) {}
 
   std::string_view name() const override { return "dense"; }
-  uint64_t Prepare(const Contribution& mine) override;
-  Status Sum(std::span<const uint8_t> contributes, std::span<float> sum,
+  Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
              Deadline deadline) override;
   Traffic traffic() const override { return traffic_; }
 
  private:
   // Elements [begin, begin + sum.size()) of the whole array.
-  Status SumSegment(std::span<const uint8_t> contributes, uint64_t begin, std::span<float> sum,
-                    Deadline deadline);
+  Status SumSegment(const Contribution& mine, std::span<const uint8_t> contributes, uint64_t begin,
+                    std::span<float> sum, Deadline deadline);
   // This trainer's part of a segment; empty if it has none. Valid until the next call.
-  std::span<const float> MySegment(uint64_t begin, uint64_t length);
+  std::span<const float> SegmentOf(const Contribution& mine, uint64_t begin, uint64_t length);
 
   Communicator& communicator_;
   kernels::KernelTable kernels_;
   Sites sites_;
-  uint64_t segment_elements_;
-  Contribution mine_;
-  std::vector<float> scattered_;  // MySegment of a sparse contribution
+  uint64_t memory_bytes_;
+  std::vector<float> scattered_;  // a segment of a sparse contribution
   Traffic traffic_;
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "codec/update_codec.h"
 #include "core/deadline.h"
 #include "core/status.h"
 #include "loco/exchange/contribution.h"
@@ -16,6 +17,20 @@ namespace pulse::loco {
 struct Traffic {
   uint64_t sent = 0;
   uint64_t received = 0;
+  uint64_t contribution = 0;  // what its contribution took, encoded or as it lay, each byte once
+};
+
+// What all ranks know of an exchange before it, by trainer: the status table's columns.
+struct AgreedRound {
+  std::span<const uint8_t> contributes;  // 1 for exactly those whose contribution is not absent
+  std::span<const uint64_t> entries;     // of the contribution; 0 where there is none
+
+  // How sparse contributions are coded, and what against: the weights that all ranks have. theta
+  // may be empty where the codec does not look at it.
+  UpdateCodec codec = {};
+  std::span<const float> theta = {};
+
+  uint64_t total_entries() const;
 };
 
 // One endpoint per rank; rank = trainer. Not thread-safe.
@@ -25,16 +40,11 @@ class Exchange {
 
   virtual std::string_view name() const = 0;
 
-  // Takes this trainer's contribution to the next Sum; it must live until then. Local. Returns the
-  // bytes of its encoded form, for the status table.
-  virtual uint64_t Prepare(const Contribution& mine) = 0;
-
-  // Collective: overwrites `sum` with the canonical sum over the trainers with contributes[k] != 0,
-  // which are exactly those whose contribution is not absent. contributes: as agreed, equal on all
-  // ranks. kDataLoss names a trainer whose bytes can't be read; the communicator's errors are
-  // passed on. `sum` may be the memory of a dense contribution. After an error `sum` is
-  // unspecified.
-  virtual Status Sum(std::span<const uint8_t> contributes, std::span<float> sum,
+  // Collective: overwrites `sum` with the canonical sum over the trainers that contribute. mine:
+  // this trainer's. round: equal on all ranks. kDataLoss names a trainer whose bytes can't be read;
+  // the communicator's errors are passed on. `sum` may be the memory of a dense contribution. After
+  // an error `sum` is unspecified.
+  virtual Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
                      Deadline deadline) = 0;
 
   // Of the last Sum.

@@ -1,207 +1,238 @@
-// Every exchange algorithm against the fold written down once more, on data where order shows and
-// on data where it does not.
+// The conformance suite of all exchange algorithms: the canonical fold written down once more,
+// element by element, on data where order shows and on data where it does not.
 #include "loco/exchange/exchange.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <thread>
 
+#include "collective/checked.h"
+#include "collective/fault_injecting.h"
 #include "collective/in_process.h"
-#include "loco/exchange/canonical_fold.h"
-#include "loco/exchange/dense.h"
-#include "loco/exchange/sparse_all_gather.h"
-#include "trainer/synthetic.h"
+#include "loco/exchange/adaptive.h"
+#include "loco/exchange/exchange_conformance.h"
 
 namespace pulse::loco {
 namespace {
 
-// A sparse block and a bit, so that there are two dense segments, and chunks end inside blocks.
-constexpr uint64_t kElements = kSparseBlockElements + 1237;
-
-enum class Algorithm { kSparseAllGather, kDense };
-
-struct Case {
-  Algorithm algorithm;
-  bool sparse_input;
-};
-
-// One trainer's data as a sparse update with `share` of the entries, and as an array with zeros.
-struct Input {
-  SparseUpdate sparse;
-  std::vector<float> dense;
-};
-
-std::vector<Input> MakeInputs(uint32_t trainers, SyntheticData data, double share) {
-  SyntheticOptions options;
-  options.tensors = {{"a", DType::kBF16, {kElements}}};
-  options.data = data;
-  const auto trainer = *SyntheticTrainer::Make(options);
-  std::vector<Input> inputs(trainers);
-  for (uint32_t k = 0; k < trainers; ++k) {
-    std::vector<float>& dense = inputs[k].dense;
-    dense.resize(kElements);
-    EXPECT_TRUE(trainer->Gradient({k, trainers, 0, 0}, dense, dense, dense).ok());
-    SparseUpdate& sparse = inputs[k].sparse;
-    sparse.elements = kElements;
-    for (uint64_t i = 0; i < kElements; ++i) {
-      if (i > 0 && i % kSparseBlockElements == 0) sparse.starts.push_back(sparse.entries());
-      // Fibonacci hashing: which entries there are looks random and differs between trainers.
-      const auto draw = static_cast<uint32_t>(i * 2654435769u + k * 40503u * 65536u);
-      if (static_cast<double>(draw) * 0x1p-32 >= share) {
-        dense[i] = 0;
-        continue;
-      }
-      if (i % 101 == k) dense[i] = -0.0f;
-      sparse.positions.push_back(static_cast<uint32_t>(i % kSparseBlockElements));
-      sparse.values.push_back(dense[i]);
-    }
-    sparse.starts.push_back(sparse.entries());
-  }
-  return inputs;
-}
-
-// The canonical sum, element by element.
-std::vector<float> Fold(const std::vector<Input>& inputs, std::span<const uint32_t> sites,
-                        std::span<const uint8_t> contributes) {
-  std::vector<float> sum(kElements);
-  for (uint64_t i = 0; i < kElements; ++i) {
-    for (uint32_t site = 0; site <= *std::max_element(sites.begin(), sites.end()); ++site) {
-      float of_site = 0;
-      for (size_t k = 0; k < inputs.size(); ++k) {
-        if (sites[k] == site && contributes[k] != 0) of_site += inputs[k].dense[i];
-      }
-      sum[i] += of_site;
-    }
-  }
-  return sum;
-}
-
-std::unique_ptr<Exchange> MakeExchange(Algorithm algorithm, Communicator& communicator,
-                                       std::span<const uint32_t> sites) {
-  const auto kernels = *kernels::ChooseKernels("auto");
-  Sites grouped = GroupBySite(sites, static_cast<uint32_t>(communicator.size()));
-  if (algorithm == Algorithm::kSparseAllGather) {
-    return std::make_unique<SparseAllGather>(communicator, kernels, std::move(grouped));
-  }
-  // Segments of one block: two of them, the last a short one.
-  return std::make_unique<DenseExchange>(communicator, kernels, std::move(grouped),
-                                         kSparseBlockElements);
-}
-
 struct Output {
   std::vector<float> sum;
+  Status status;
   Traffic traffic;
-  uint64_t encoded = 0;
   uint64_t received_by_communicator = 0;
 };
 
-std::vector<Output> RunExchange(Case what, const std::vector<Input>& inputs,
-                                std::span<const uint32_t> sites,
-                                std::span<const uint8_t> contributes) {
-  auto group = *MakeInProcessGroup(static_cast<int>(inputs.size()));
-  std::vector<Output> outputs(inputs.size());
+struct Setting {
+  ExchangeKind kind = ExchangeKind::kDense;
+  bool sparse_input = true;
+  uint64_t memory_bytes = uint64_t{1} << 40;
+  uint64_t max_message_bytes = kDefaultMaxMessageBytes;
+  CommunicatorFaultPlan faults = {};  // of rank 1
+};
+
+std::vector<Output> RunExchange(const Setting& setting, const ExchangeCase& what) {
+  auto group = *MakeInProcessGroup(static_cast<int>(what.inputs.size()),
+                                   {.max_message_bytes = setting.max_message_bytes});
+  RealClock clock;
+  if (group.size() > 1) {
+    group[1] =
+        std::make_unique<FaultInjectingCommunicator>(std::move(group[1]), setting.faults, clock);
+  }
+  std::vector<Output> outputs(what.inputs.size());
   std::vector<std::thread> threads;
-  for (size_t k = 0; k < inputs.size(); ++k) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
     threads.emplace_back([&, k] {
-      const auto exchange = MakeExchange(what.algorithm, *group[k], sites);
+      CheckedCommunicator checked(*group[k]);
+      const auto exchange = MakeExchange(setting.kind, checked, *kernels::ChooseKernels("auto"),
+                                         what.sites(), setting.memory_bytes);
       Output& out = outputs[k];
-      out.sum.assign(kElements, 99.0f);
-      Contribution mine;
-      if (contributes[k] != 0 && what.sparse_input) mine.sparse = &inputs[k].sparse;
-      if (contributes[k] != 0 && !what.sparse_input) {
-        out.sum = inputs[k].dense;  // a dense contribution may lie where the sum will
-        mine.dense = out.sum;
-      }
-      out.encoded = exchange->Prepare(mine);
-      const Status status = exchange->Sum(contributes, out.sum, Deadline::Never());
-      EXPECT_TRUE(status.ok()) << status;
+      out.status = what.Sum(*exchange, k, setting.sparse_input, out.sum);
       out.traffic = exchange->traffic();
-      out.received_by_communicator = group[k]->BytesReceived();
+      out.received_by_communicator = checked.BytesReceived();
+      group[k].reset();
     });
   }
   for (std::thread& thread : threads) thread.join();
   return outputs;
 }
 
-size_t Differences(std::span<const float> a, std::span<const float> b) {
-  size_t differences = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    differences += std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]);
+void ExpectCanonicalSum(const Setting& setting, const ExchangeCase& what) {
+  const auto expected = what.Fold();
+  const auto outputs = RunExchange(setting, what);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    EXPECT_TRUE(outputs[k].status.ok()) << outputs[k].status;
+    EXPECT_EQ(Differences(outputs[k].sum, expected), 0u) << "rank " << k;
   }
-  return differences;
 }
 
-class EveryExchange : public testing::TestWithParam<Case> {};
+class EveryExchange : public testing::TestWithParam<std::tuple<ExchangeKind, bool>> {
+ protected:
+  Setting setting() const {
+    return {.kind = std::get<0>(GetParam()), .sparse_input = std::get<1>(GetParam())};
+  }
+};
 
-TEST_P(EveryExchange, ComputesTheCanonicalSumOnCancellingData) {
-  for (const std::vector<uint32_t>& sites :
-       {std::vector<uint32_t>{0}, {0, 0}, {0, 0, 0, 0}, {0, 1, 0, 1, 2}}) {
-    const auto inputs =
-        MakeInputs(static_cast<uint32_t>(sites.size()), SyntheticData::kCancelling, 0.8);
-    const std::vector<uint8_t> all(sites.size(), 1);
-    const auto expected = Fold(inputs, sites, all);
-    for (const Output& out : RunExchange(GetParam(), inputs, sites, all)) {
-      EXPECT_EQ(Differences(out.sum, expected), 0u);
+TEST_P(EveryExchange, ComputesTheCanonicalSumWhateverTheSites) {
+  for (const std::vector<uint32_t>& sites : SiteMaps()) {
+    for (const SyntheticData data : {SyntheticData::kCancelling, SyntheticData::kExact}) {
+      SCOPED_TRACE(fmt::format("{} trainers", sites.size()));
+      ExpectCanonicalSum(setting(), {sites, 4001, data, 0.8});
     }
   }
+}
+
+TEST_P(EveryExchange, ComputesItOverSeveralBlocks) {
+  ExpectCanonicalSum(
+      setting(), {{0, 1, 0, 1, 2}, kSparseBlockElements + 1237, SyntheticData::kCancelling, 0.8});
+}
+
+TEST_P(EveryExchange, ComputesItWhereSegmentsOverlap) {
+  // Above a million entries, in three segments.
+  ExpectCanonicalSum(setting(),
+                     {{0, 0}, 2 * kSparseBlockElements + 9, SyntheticData::kCancelling, 0.3});
+}
+
+TEST_P(EveryExchange, ComputesItOverArraysShorterThanTheJob) {
+  for (const uint64_t elements : {0, 1, 3, 7}) {
+    ExpectCanonicalSum(setting(), {{0, 0, 1, 1, 2}, elements, SyntheticData::kCancelling, 0.9});
+  }
+}
+
+TEST_P(EveryExchange, ComputesItForAJobOf64) {
+  std::vector<uint32_t> sites(64);
+  for (uint32_t k = 0; k < 64; ++k) sites[k] = k % 5;
+  ExpectCanonicalSum(setting(), {sites, 500, SyntheticData::kCancelling, 0.5});
 }
 
 TEST_P(EveryExchange, LeavesOutDroppedTrainers) {
-  const auto inputs = MakeInputs(4, SyntheticData::kCancelling, 0.9);
-  const std::vector<uint32_t> sites = {0, 1, 1, 0};
+  ExchangeCase what({0, 1, 1, 0}, 4001, SyntheticData::kCancelling, 0.9);
   for (const std::vector<uint8_t>& contributes :
-       {std::vector<uint8_t>{1, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 0}}) {
-    const auto expected = Fold(inputs, sites, contributes);
-    for (const Output& out : RunExchange(GetParam(), inputs, sites, contributes)) {
-      EXPECT_EQ(Differences(out.sum, expected), 0u);
-    }
+       {std::vector<uint8_t>{1, 0, 1, 1}, {0, 1, 0, 1}, {1, 0, 0, 1}, {0, 0, 0, 0}}) {
+    what.contributes = contributes;
+    ExpectCanonicalSum(setting(), what);
   }
 }
 
+TEST_P(EveryExchange, BearsUpdatesWithoutEntries) {
+  ExchangeCase what({0, 0, 1, 1}, 4001, SyntheticData::kCancelling, 0.9);
+  what.inputs[1] = what.inputs[2] = ExchangeInput(std::vector<float>(4001), {});
+  ExpectCanonicalSum(setting(), what);
+  for (ExchangeInput& input : what.inputs) input = ExchangeInput(std::vector<float>(4001), {});
+  ExpectCanonicalSum(setting(), what);
+}
+
+TEST_P(EveryExchange, ComputesItInAnyMemory) {
+  const ExchangeCase small({0, 1, 0}, 301, SyntheticData::kCancelling, 0.5);
+  for (const uint64_t memory_bytes : {1, 64, 1000, 20'000}) {
+    Setting tight = setting();
+    tight.memory_bytes = memory_bytes;
+    ExpectCanonicalSum(tight, small);
+  }
+  // Cut at blocks, by where the entries are.
+  Setting some = setting();
+  some.memory_bytes = uint64_t{40} << 20;
+  ExpectCanonicalSum(some,
+                     {{0, 1, 0}, 3 * kSparseBlockElements + 5, SyntheticData::kCancelling, 0.3});
+}
+
+TEST_P(EveryExchange, KeepsItsMessagesBelowTheMemoryItMayUse) {
+  const ExchangeCase what({0, 1, 0}, 4001, SyntheticData::kCancelling, 0.9);
+  Setting tight = setting();
+  tight.memory_bytes = 8192;
+  tight.max_message_bytes = 8192;
+  ExpectCanonicalSum(tight, what);
+}
+
 TEST_P(EveryExchange, CountsThePayloadThatTheCommunicatorCarries) {
-  const auto inputs = MakeInputs(3, SyntheticData::kExact, 0.1);
-  const auto outputs = RunExchange(GetParam(), inputs, std::vector<uint32_t>{0, 0, 0},
-                                   std::vector<uint8_t>{1, 1, 1});
+  const ExchangeCase what({0, 1, 0}, 40'000, SyntheticData::kExact, 0.1);
   uint64_t sent = 0, received = 0;
-  for (const Output& out : outputs) {
+  for (const Output& out : RunExchange(setting(), what)) {
     EXPECT_EQ(out.traffic.received, out.received_by_communicator);
+    EXPECT_GT(out.traffic.contribution, 0u);
     sent += out.traffic.sent;
     received += out.traffic.received;
   }
   EXPECT_EQ(sent, received);
-  if (GetParam().algorithm == Algorithm::kDense) {
-    // 2 (K-1)/K * 4N, each rank's share to the rounding of chunk borders.
-    EXPECT_NEAR(static_cast<double>(outputs[1].traffic.received), 2.0 * 2 / 3 * 4 * kElements, 64);
-    EXPECT_EQ(outputs[1].encoded, 4 * kElements);
-  } else {
-    EXPECT_EQ(outputs[1].traffic.received, outputs[0].encoded + outputs[2].encoded);
+}
+
+// A damaged chunk would change the sum alike on all ranks, so no later comparison could find it.
+TEST_P(EveryExchange, RefusesEveryDamagedMessage) {
+  const ExchangeCase what({0, 1, 1}, 4001, SyntheticData::kCancelling, 0.5);
+  for (uint64_t operation = 0;; ++operation) {
+    ASSERT_LT(operation, 10u);
+    Setting faulty = setting();
+    faulty.faults = {
+        {.operation = operation, .action = CommunicatorFault::Action::kFlipBit, .bit = 12'345}};
+    const auto outputs = RunExchange(faulty, what);
+    if (outputs[1].status.ok()) break;  // there are no more operations
+    EXPECT_EQ(outputs[1].status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(ToStd(outputs[1].status.message())),
+                testing::HasSubstr("to rank 1 (localhost) arrived damaged"));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Algorithms, EveryExchange,
-    testing::Values(Case{Algorithm::kSparseAllGather, true},
-                    Case{Algorithm::kSparseAllGather, false}, Case{Algorithm::kDense, true},
-                    Case{Algorithm::kDense, false}),
-    [](const auto& at) {
-      return fmt::format("{}Of{}",
-                         at.param.algorithm == Algorithm::kDense ? "Dense" : "SparseAllGather",
-                         at.param.sparse_input ? "Sparse" : "Dense");
-    });
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryExchange,
+                         testing::Combine(testing::ValuesIn(kExchangeKinds), testing::Bool()),
+                         [](const auto& at) {
+                           std::string name(NameOf(std::get<0>(at.param)));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name + (std::get<1>(at.param) ? "OfSparse" : "OfDense");
+                         });
+
+TEST(Traffic, IsWhatTheFormulasSay) {
+  constexpr uint64_t kElements = 300'000;
+  const ExchangeCase what({0, 0, 0}, kElements, SyntheticData::kExact, 0.02);
+  const auto received = [&](ExchangeKind kind) {
+    return static_cast<double>(RunExchange({.kind = kind}, what)[1].traffic.received);
+  };
+  const auto all_gather = RunExchange({.kind = ExchangeKind::kSparseAllGather}, what);
+  const double payload = static_cast<double>(all_gather[1].traffic.contribution);
+  EXPECT_EQ(all_gather[1].traffic.received,
+            all_gather[0].traffic.contribution + all_gather[2].traffic.contribution);
+  EXPECT_NEAR(received(ExchangeKind::kDense), 2.0 * 2 / 3 * 4 * kElements, 256);
+  // The union is nearly three times as large as an update; entries of sums pack a little worse.
+  const double partitioned = received(ExchangeKind::kOwnerPartitioned);
+  EXPECT_GT(partitioned, 2.0 / 3 * payload * 3.2);
+  EXPECT_LT(partitioned, 2.0 / 3 * payload * 4.5);
+}
+
+TEST(Traffic, OfOwnersIsBoundedWhereTrainersAgreeOnWhatTheySend) {
+  // The same entries on all of 8 trainers.
+  ExchangeCase what(std::vector<uint32_t>(8, 0), 50'000, SyntheticData::kExact, 0.05);
+  for (ExchangeInput& input : what.inputs) input = what.inputs[0];
+  const auto all_gather = RunExchange({.kind = ExchangeKind::kSparseAllGather}, what);
+  const auto partitioned = RunExchange({.kind = ExchangeKind::kOwnerPartitioned}, what);
+  EXPECT_LT(2 * partitioned[3].traffic.received, all_gather[3].traffic.received);
+}
+
+TEST(Traffic, OfASiteDoesNotGrowWithItsTrainersWhenMerged) {
+  // Two sites of four. What leaders receive from outside is one sum.
+  const ExchangeCase what({0, 0, 0, 0, 1, 1, 1, 1}, 50'000, SyntheticData::kExact, 0.02);
+  const auto all_gather = RunExchange({.kind = ExchangeKind::kSparseAllGather}, what);
+  const auto merged = RunExchange({.kind = ExchangeKind::kSiteMerged}, what);
+  uint64_t over_link_of_site_0 = 0;  // all that its four receive, less what comes from inside
+  for (int k = 0; k < 4; ++k) {
+    for (int other = 4; other < 8; ++other) {
+      over_link_of_site_0 += all_gather[static_cast<size_t>(other)].traffic.contribution;
+    }
+  }
+  const uint64_t from_members = merged[1].traffic.contribution + merged[2].traffic.contribution +
+                                merged[3].traffic.contribution;
+  EXPECT_LT(3 * (merged[0].traffic.received - from_members), over_link_of_site_0);
+}
 
 // The tests above prove something only if other orders give other sums.
 TEST(CancellingData, ShowsEveryOtherOrder) {
-  const auto inputs = MakeInputs(5, SyntheticData::kCancelling, 0.8);
-  const std::vector<uint8_t> all(5, 1);
-  const auto in_order = Fold(inputs, std::vector<uint32_t>{0, 0, 0, 0, 0}, all);
-  auto reversed = inputs;
-  std::reverse(reversed.begin(), reversed.end());
-  EXPECT_GT(Differences(Fold(reversed, std::vector<uint32_t>{0, 0, 0, 0, 0}, all), in_order),
-            kElements / 10);
-  EXPECT_GT(Differences(Fold(inputs, std::vector<uint32_t>{0, 1, 0, 1, 2}, all), in_order),
-            kElements / 10);
+  ExchangeCase what({0, 0, 0, 0, 0}, 4001, SyntheticData::kCancelling, 0.8);
+  const auto in_order = what.Fold();
+  what.site_of = {0, 1, 0, 1, 2};
+  EXPECT_GT(Differences(what.Fold(), in_order), 400u);
+  what.site_of = {0, 0, 0, 0, 0};
+  std::reverse(what.inputs.begin(), what.inputs.end());
+  EXPECT_GT(Differences(what.Fold(), in_order), 400u);
 }
 
 TEST(GroupBySite, KeepsTrainersInOrder) {
@@ -209,17 +240,54 @@ TEST(GroupBySite, KeepsTrainersInOrder) {
   EXPECT_EQ(GroupBySite(std::vector<uint32_t>{1, 0, 1, 0}, 4), (Sites{{1, 3}, {0, 2}}));
 }
 
-TEST(Contribution, SparseAndDenseTurnIntoEachOther) {
-  const auto inputs = MakeInputs(1, SyntheticData::kExact, 0.5);
-  const SparseUpdate all = SparseFromDense(inputs[0].dense);
-  EXPECT_TRUE(Validate(all).ok());
-  EXPECT_EQ(all.entries(), kElements);
-  std::vector<float> back(kElements, 5.0f);
-  DenseFromSparse(all, 0, back);
-  EXPECT_EQ(Differences(back, inputs[0].dense), 0u);
-  std::vector<float> tail(1237, 5.0f);
-  DenseFromSparse(inputs[0].sparse, 1, tail);
-  EXPECT_EQ(Differences(tail, std::span(inputs[0].dense).last(1237)), 0u);
+// Rounds of one job: sparse first, denser later, one with a dropped trainer; all choose alike.
+TEST(AdaptiveExchange, ChoosesAlikeOnAllRanksAndLearnsFromItsRounds) {
+  constexpr size_t kTrainers = 8;
+  const std::vector<double> shares = {0.01, 0.01, 0.9, 0.9, 0.2};
+  std::vector<ExchangeCase> rounds;
+  for (const double share : shares) {
+    rounds.emplace_back(std::vector<uint32_t>(kTrainers, 0), 30'000, SyntheticData::kCancelling,
+                        share);
+  }
+  rounds[1].contributes[2] = 0;
+  auto group = *MakeInProcessGroup(kTrainers);
+  std::vector<std::vector<Estimate>> estimates(kTrainers);
+  std::vector<std::thread> threads;
+  for (size_t k = 0; k < kTrainers; ++k) {
+    threads.emplace_back([&, k] {
+      AdaptiveExchange exchange(*group[k], *kernels::ChooseKernels("auto"),
+                                {.sites = rounds[0].sites(), .memory_bytes = 1 << 30});
+      for (const ExchangeCase& what : rounds) {
+        const Contribution mine = what.ContributionOf(k, true);
+        // The status table.
+        Bytes row;
+        AppendLittle(exchange.ExpectedBytes(mine), row);
+        std::vector<Bytes> rows;
+        ASSERT_TRUE(group[k]->AllGather(row, rows, Deadline::Never()).ok());
+        std::vector<uint64_t> payload_bytes;
+        for (const Bytes& bytes : rows) payload_bytes.push_back(LoadLittle<uint64_t>(bytes.data()));
+        const auto entries = what.Entries(true);
+        std::vector<float> sum(what.elements);
+        const Status status =
+            exchange.Sum(mine, {what.contributes, entries}, payload_bytes, sum, Deadline::Never());
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_EQ(Differences(sum, what.Fold()), 0u);
+        estimates[k].push_back(exchange.estimate());
+        exchange.Learn(0.5);  // a slow network
+      }
+      EXPECT_LT(exchange.links().link_bytes_per_second, LinkModel().link_bytes_per_second);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t k = 1; k < kTrainers; ++k) {
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      EXPECT_EQ(estimates[k][i].kind, estimates[0][i].kind) << i;
+      EXPECT_EQ(estimates[k][i].seconds, estimates[0][i].seconds) << i;
+    }
+  }
+  EXPECT_EQ(estimates[0][0].kind, ExchangeKind::kSparseAllGather);
+  // By then it knows that nearly all entries coincide.
+  EXPECT_EQ(estimates[0][3].kind, ExchangeKind::kOwnerPartitioned);
 }
 
 }  // namespace

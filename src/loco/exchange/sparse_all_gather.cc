@@ -1,46 +1,62 @@
 #include "loco/exchange/sparse_all_gather.h"
 
-#include <algorithm>
+#include <functional>
+#include <future>
 #include <vector>
 
-#include "codec/sparse_codec.h"
+#include "loco/exchange/payload.h"
+#include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
+namespace {
 
-uint64_t SparseAllGather::Prepare(const Contribution& mine) {
-  payload_.clear();
-  if (mine.absent()) return 0;
-  payload_ =
-      EncodeSparseUpdate(mine.sparse != nullptr ? *mine.sparse : SparseFromDense(mine.dense));
-  return payload_.size();
+constexpr uint64_t kSegmentsAtATime = 3;           // one encoded, one on its way, one added up
+constexpr uint64_t kWorthOverlapping = 1'000'000;  // entries: tens of milliseconds of work
+
+}  // namespace
+
+Status SparseAllGather::Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
+                             std::span<float> sum) const {
+  PULSE_ASSIGN_OR_RETURN(const auto updates,
+                         DecodePayloads({kernels_, round}, std::move(payloads), round.contributes,
+                                        begin, begin + sum.size()));
+  FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, sum);
+  return OkStatus();
 }
 
-Status SparseAllGather::Sum(std::span<const uint8_t> contributes, std::span<float> sum,
-                            Deadline deadline) {
-  std::vector<Bytes> payloads;
-  PULSE_RETURN_IF_ERROR(communicator_.AllGather(payload_, payloads, deadline));
-  traffic_ = {.sent = payload_.size() * (payloads.size() - 1), .received = 0};
-  std::vector<SparseUpdate> updates(payloads.size());
-  for (size_t k = 0; k < payloads.size(); ++k) {
-    if (static_cast<int>(k) != communicator_.rank()) traffic_.received += payloads[k].size();
-    if (contributes[k] == 0) continue;
-    auto update = DecodeSparseUpdate(payloads[k], sum.size());
-    if (!update.ok()) return Annotate(update.status(), fmt::format("update of trainer {}", k));
-    updates[k] = *std::move(update);
-    payloads[k] = Bytes();
+// While one segment is on its way, the next is encoded and the last one added up, on threads of
+// their own: one that works and one that mostly waits for the network share the cores well. Only
+// this thread calls the communicator.
+Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
+                            std::span<float> sum, Deadline deadline) {
+  traffic_ = {};
+  PULSE_ASSIGN_OR_RETURN(auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(), 0,
+                                                       memory_bytes_ / kSegmentsAtATime, deadline));
+  if (round.total_entries() >= kWorthOverlapping) borders = CutFiner(borders, segments_);
+  if (borders.size() < 2) return OkStatus();
+  const size_t segments = borders.size() - 1;
+  const auto policy = segments > 1 ? std::launch::async : std::launch::deferred;
+  std::future<Bytes> encoding;
+  std::future<Status> folding;
+  const auto encode = [&](size_t i) {
+    return EncodePayload({kernels_, round}, mine, borders[i], borders[i + 1]);
+  };
+  Bytes payload = encode(0);
+  // Returning early waits for both threads: their futures' destructors do.
+  for (size_t i = 0; i < segments; ++i) {
+    if (i + 1 < segments) encoding = std::async(policy, encode, i + 1);
+    std::vector<Bytes> payloads;
+    PULSE_RETURN_IF_ERROR(communicator_.AllGather(payload, payloads, deadline));
+    traffic_.contribution += payload.size();
+    traffic_.sent += payload.size() * (payloads.size() - 1);
+    traffic_.received += BytesOfOthers(payloads, communicator_.rank());
+    if (folding.valid()) PULSE_RETURN_IF_ERROR(folding.get());
+    folding =
+        std::async(policy, &SparseAllGather::Fold, this, std::move(payloads), std::cref(round),
+                   borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]));
+    if (encoding.valid()) payload = encoding.get();
   }
-  std::vector<float> site_sum(sites_.size() > 1 ? kSparseBlockElements : 0);
-  for (uint64_t b = 0; b < SparseBlocksFor(sum.size()); ++b) {
-    const uint64_t begin = b * kSparseBlockElements;
-    const uint64_t length = std::min<uint64_t>(kSparseBlockElements, sum.size() - begin);
-    FoldInOrder(sites_, contributes, kernels_.reduce.add_dense,
-                std::span(site_sum).first(site_sum.empty() ? 0 : length),
-                sum.subspan(begin, length), [&](uint32_t k, std::span<float> out) {
-                  kernels_.reduce.add_sparse(out, updates[k].BlockPositions(b),
-                                             updates[k].BlockValues(b));
-                });
-  }
-  return OkStatus();
+  return folding.get();
 }
 
 }  // namespace pulse::loco

@@ -10,24 +10,37 @@
 
 namespace pulse::loco {
 
-// Memory during Sum: all trainers' encoded and decoded updates.
 class SparseAllGather final : public Exchange {
  public:
-  // communicator: one rank per trainer; must outlive this.
-  SparseAllGather(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites)
-      : communicator_(communicator), kernels_(kernels), sites_(std::move(sites)) {}
+  // Fewer segments than this leave too little to overlap, more cost a call's latency each.
+  static constexpr uint64_t kSegments = 8;
+
+  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers.
+  // segments: at least so many where an exchange is large, so that encoding, sending and adding
+  // overlap. Both equal on all ranks.
+  SparseAllGather(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
+                  uint64_t memory_bytes, uint64_t segments = kSegments)
+      : communicator_(communicator),
+        kernels_(kernels),
+        sites_(std::move(sites)),
+        memory_bytes_(memory_bytes),
+        segments_(segments) {}
 
   std::string_view name() const override { return "sparse-all-gather"; }
-  uint64_t Prepare(const Contribution& mine) override;
-  Status Sum(std::span<const uint8_t> contributes, std::span<float> sum,
+  Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
              Deadline deadline) override;
   Traffic traffic() const override { return traffic_; }
 
  private:
+  // The canonical sum of what all ranks sent of the segment that begins there.
+  Status Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
+              std::span<float> sum) const;
+
   Communicator& communicator_;
   kernels::KernelTable kernels_;
   Sites sites_;
-  Bytes payload_;
+  uint64_t memory_bytes_;
+  uint64_t segments_;
   Traffic traffic_;
 };
 

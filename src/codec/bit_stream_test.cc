@@ -1,0 +1,44 @@
+#include "codec/bit_stream.h"
+
+#include <gtest/gtest.h>
+
+namespace pulse {
+namespace {
+
+TEST(BitStream, PutsTheFirstBitLowest) {
+  Bytes bytes = {0xAA};
+  BitWriter writer(bytes);
+  writer.Reserve(100);
+  writer.Write(1, 1);
+  writer.Write(0, 0);
+  writer.Write(0b10, 2);
+  writer.Write(0xABCDEF12345678, kMostBits);
+  writer.Finish();
+  EXPECT_EQ(bytes, (Bytes{0xAA, 0xC5, 0xB3, 0xA2, 0x91, 0x78, 0x6F, 0x5E, 0x05}));
+  BitReader reader;
+  reader.Start(ByteView(bytes).subspan(1));
+  EXPECT_EQ(reader.Read(1), 1u);
+  EXPECT_EQ(reader.Read(2), 2u);
+  EXPECT_EQ(reader.Read(kMostBits), 0xABCDEF12345678u);
+  EXPECT_TRUE(reader.IsAtEnd());
+}
+
+TEST(BitStream, ReadsZerosBehindTheEndAndSaysSo) {
+  BitReader reader;
+  reader.Start(Bytes{0xFF});
+  EXPECT_EQ(reader.Read(7), 0x7Fu);
+  EXPECT_FALSE(reader.IsAtEnd());  // a one where filling should be
+  EXPECT_EQ(reader.Read(1), 1u);
+  EXPECT_TRUE(reader.IsAtEnd());
+  EXPECT_EQ(reader.Read(kMostBits), 0u);
+  EXPECT_TRUE(reader.IsSpent());
+  EXPECT_FALSE(reader.IsAtEnd());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(reader.Read(kMostBits), 0u);
+  reader.Start(Bytes{0, 0});
+  EXPECT_FALSE(reader.IsAtEnd());  // a byte too many
+  reader.Start({});
+  EXPECT_TRUE(reader.IsAtEnd());
+}
+
+}  // namespace
+}  // namespace pulse

@@ -1,0 +1,340 @@
+#include "loco/checkpoint/checkpointer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pulse::loco {
+namespace {
+
+constexpr size_t kMessageBytes = 2000;  // of an error, as others report it
+
+// A checkpoint in sight of one rank: which, and the digest of its record's text.
+struct Sighting {
+  uint64_t round = 0;
+  Digest record;
+  friend bool operator==(const Sighting&, const Sighting&) = default;
+};
+constexpr size_t kSightingBytes = sizeof(uint64_t) + sizeof(Digest);
+
+Bytes EncodeSightings(const std::vector<Sighting>& sightings) {
+  Bytes out;
+  for (const Sighting& s : sightings) {
+    AppendLittle(s.round, out);
+    out.insert(out.end(), s.record.bytes.begin(), s.record.bytes.end());
+  }
+  return out;
+}
+
+StatusOr<std::vector<Sighting>> DecodeSightings(ByteView bytes) {
+  if (bytes.size() % kSightingBytes != 0) return DataLoss("its list of checkpoints is cut off");
+  std::vector<Sighting> sightings(bytes.size() / kSightingBytes);
+  for (Sighting& s : sightings) {
+    s.round = LoadLittle<uint64_t>(bytes.data());
+    std::copy_n(bytes.data() + sizeof(uint64_t), sizeof(Digest), s.record.bytes.begin());
+    bytes = bytes.subspan(kSightingBytes);
+  }
+  return sightings;
+}
+
+std::string Describe(const std::vector<Sighting>& sightings) {
+  if (sightings.empty()) return "none";
+  std::vector<uint64_t> rounds;
+  for (const Sighting& s : sightings) rounds.push_back(s.round);
+  return fmt::format("round {}", fmt::join(rounds, ", "));
+}
+
+// Corrupt or lost: an older checkpoint may do.
+bool IsDamage(const Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status);
+}
+
+}  // namespace
+
+CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, uint64_t elements) {
+  const uint32_t shard = static_cast<uint32_t>(rank) % ranks_per_trainer;
+  return {.id = {static_cast<uint32_t>(rank) / ranks_per_trainer, shard, ranks_per_trainer},
+          .trainers = static_cast<uint32_t>(ranks) / ranks_per_trainer,
+          .range = ShardRange(elements, ranks_per_trainer, shard),
+          .elements = elements};
+}
+
+// What is under way. The thread writes `seal` and `status`, and then sets `done`.
+struct Checkpointer::Writing {
+  State state;  // kept between checkpoints, so that its memory is allocated once
+  Digest theta;
+  Notes notes;
+  int64_t started_ns = 0;
+  PartSeal seal;
+  Status status;
+  std::atomic<bool> done = true;
+  bool pending = false;  // begun and not committed
+  std::thread thread;
+};
+
+Checkpointer::Checkpointer(CheckpointOptions options, CheckpointPlace place, Filesystem& fs,
+                           Communicator& communicator, const Clock& clock, Logger& logger)
+    : options_(std::move(options)),
+      place_(place),
+      fs_(fs),
+      communicator_(communicator),
+      clock_(clock),
+      logger_(logger),
+      folder_(fs, options_.folder),
+      writing_(std::make_unique<Writing>()) {}
+
+Checkpointer::~Checkpointer() {
+  WaitForWriter();
+}
+
+void Checkpointer::WaitForWriter() {
+  if (writing_->thread.joinable()) writing_->thread.join();
+}
+
+bool Checkpointer::pending() const {
+  return writing_->pending;
+}
+
+Status Checkpointer::status() const {
+  return writing_->done ? writing_->status : OkStatus();
+}
+
+uint64_t Checkpointer::ready() const {
+  const Writing& w = *writing_;
+  return w.pending && w.done && w.status.ok() ? w.state.round + 1 : 0;
+}
+
+Status Checkpointer::Begin(const State& state, const Digest& theta, Notes notes) {
+  Writing& w = *writing_;
+  WaitForWriter();
+  PULSE_RETURN_IF_ERROR(w.status);
+  w.state.round = state.round;
+  w.state.step = state.step;
+  w.state.theta = state.theta;
+  w.state.m = state.m;
+  w.state.v = state.v;
+  w.state.residual = state.residual;
+  w.state.outer_momentum = state.outer_momentum;
+  w.theta = theta;
+  w.notes = std::move(notes);
+  w.started_ns = clock_.NowNs();
+  w.pending = true;
+  w.done = false;
+  const PartHeader header = {place_.id, place_.range, state.round, state.step};
+  w.thread = std::thread([this, &w, header] {
+    auto seal = WritePart(fs_, folder_.OfRound(header.round), header, w.state);
+    if (seal.ok()) w.seal = *seal;
+    w.status = Annotate(seal.status(), fmt::format("checkpoint of round {}", header.round));
+    w.done = true;
+  });
+  return OkStatus();
+}
+
+Status Checkpointer::OnTable(const std::vector<uint64_t>& ready, const Fingerprint& fingerprint,
+                             Deadline deadline) {
+  if (prune_) {
+    prune_ = false;
+    if (committed_.size() > options_.keep) {
+      committed_.erase(committed_.begin(),
+                       committed_.end() - static_cast<ptrdiff_t>(options_.keep));
+      std::vector<uint64_t> kept = committed_;
+      if (writing_->pending) kept.push_back(writing_->state.round);
+      const Status removed = RemoveAllBut(kept);
+      if (!removed.ok()) {
+        logger_.warn("an old checkpoint could not be removed: {}", ToStd(removed.message()));
+      }
+    }
+  }
+  const auto same = [&](uint64_t other) { return other != 0 && other == ready.front(); };
+  if (!std::all_of(ready.begin(), ready.end(), same)) return OkStatus();
+  return Commit(fingerprint, deadline);
+}
+
+// Every rank hands round a record of its own part alone; the record of all is made from them.
+Status Checkpointer::Commit(const Fingerprint& fingerprint, Deadline deadline) {
+  Writing& w = *writing_;
+  CommitRecord record = {.round = w.state.round,
+                         .trainers = 1,
+                         .shards = 1,
+                         .elements = place_.elements,
+                         .theta = w.theta,
+                         .fingerprint = fingerprint.text(),
+                         .notes = w.notes,
+                         .parts = {w.seal}};
+  const auto text = SerializeCommit(record);
+  const std::string mine = text.ok() ? *text : "";  // no rank may be alone in a collective
+  std::vector<Bytes> rows;
+  PULSE_RETURN_IF_ERROR(communicator_.AllGather(AsBytes(std::string_view(mine)), rows, deadline));
+  record.parts.clear();
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto row = ParseCommit(rows[r]);
+    if (!row.ok()) return Annotate(row.status(), fmt::format("checkpoint part of rank {}", r));
+    if (row->round != record.round || row->theta != record.theta || row->parts.size() != 1) {
+      return DataLoss("rank {} brings a checkpoint part of round {}; expected round {}", r,
+                      row->round, record.round);
+    }
+    if (r == 0) record.notes = row->notes;
+    record.parts.push_back(row->parts.front());
+  }
+  record.trainers = place_.trainers;
+  record.shards = place_.id.shards;
+  w.pending = false;
+  // A failure is this rank's alone: it goes to the others in the next table.
+  w.status = Annotate(folder_.WriteCommit(record, place_.id),
+                      fmt::format("checkpoint of round {}", record.round));
+  if (!w.status.ok()) return OkStatus();
+  committed_.push_back(record.round);
+  prune_ = true;
+  if (communicator_.rank() == 0) {
+    logger_.info("checkpoint of round {} committed after {:.1f} s: {} parts of {} bytes",
+                 record.round, static_cast<double>(clock_.NowNs() - w.started_ns) * 1e-9,
+                 record.parts.size(), w.seal.bytes);
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<CommitRecord>> Checkpointer::Committed() const {
+  PULSE_ASSIGN_OR_RETURN(const auto rounds, folder_.Rounds());
+  std::vector<CommitRecord> records;
+  for (const uint64_t round : rounds) {
+    auto record = folder_.ReadCommit(round);
+    if (record.ok()) {
+      records.push_back(*std::move(record));
+    } else if (absl::IsDataLoss(record.status())) {
+      logger_.warn("checkpoint of round {} does not count: {}", round,
+                   ToStd(record.status().message()));
+    } else if (!absl::IsNotFound(record.status())) {
+      return record.status();
+    }
+  }
+  return records;
+}
+
+Status Checkpointer::Load(const CommitRecord& record, const Fingerprint& fingerprint,
+                          State& state) const {
+  if (record.trainers != place_.trainers) {
+    return InvalidArgument(
+        "the checkpoint of round {} is of {} trainers; this job has {}: each trainer's residual, "
+        "moments and data are its own, so their number can't change",
+        record.round, record.trainers, place_.trainers);
+  }
+  PULSE_RETURN_IF_ERROR(
+      ExplainChange(fmt::format("the checkpoint of round {} in {}", record.round, folder_.path()),
+                    record.fingerprint, fingerprint.text()));
+  uint64_t covered = 0;
+  for (uint32_t shard = 0; shard < record.shards; ++shard) {
+    const ElementRange part = ShardRange(record.elements, record.shards, shard);
+    const uint64_t begin = std::max(part.begin, place_.range.begin);
+    const uint64_t end = std::min(part.end, place_.range.end);
+    // An empty range has a step all the same.
+    if (begin >= end && !(place_.range.length() == 0 && shard == 0)) continue;
+    const PartId id = {place_.id.trainer, shard, record.shards};
+    PULSE_ASSIGN_OR_RETURN(const ElementRange found,
+                           ReadPart(fs_, folder_.OfRound(record.round), id,
+                                    record.part(id.trainer, shard), place_.range, state));
+    if (found != part || state.round != record.round) {
+      return DataLoss("{} is not the part that its name says", id.FileName());
+    }
+    covered += begin < end ? end - begin : 0;
+  }
+  if (covered != place_.range.length()) {
+    return DataLoss("the checkpoint of round {} covers {} of {} elements", record.round, covered,
+                    place_.range.length());
+  }
+  return OkStatus();
+}
+
+StatusOr<std::optional<CommitRecord>> Checkpointer::Restore(const Fingerprint& fingerprint,
+                                                            State& state, Deadline deadline) {
+  auto records = Committed();
+  PULSE_RETURN_IF_ERROR(AgreeOn(records.status(), deadline));
+  std::vector<Sighting> mine;
+  for (const CommitRecord& record : *records) {
+    PULSE_ASSIGN_OR_RETURN(const std::string text, SerializeCommit(record));
+    mine.push_back({record.round, DigestOf(AsBytes(std::string_view(text)))});
+  }
+  std::vector<Bytes> rows;
+  PULSE_RETURN_IF_ERROR(communicator_.AllGather(EncodeSightings(mine), rows, deadline));
+  std::vector<Sighting> common = mine;
+  std::vector<std::string> seen;
+  bool any = false;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto theirs = DecodeSightings(rows[r]);
+    if (!theirs.ok()) return Annotate(theirs.status(), fmt::format("rank {}", r));
+    any |= !theirs->empty();
+    seen.push_back(fmt::format("rank {} sees {}", r, Describe(*theirs)));
+    std::erase_if(common, [&](const Sighting& s) {
+      return std::find(theirs->begin(), theirs->end(), s) == theirs->end();
+    });
+  }
+  if (any && common.empty()) {
+    return NotFound("no checkpoint in {} is there for all ranks ({})", folder_.path(),
+                    fmt::join(seen, "; "));
+  }
+  Status last;
+  while (!common.empty()) {
+    const auto record = std::find_if(records->begin(), records->end(), [&](const auto& candidate) {
+      return candidate.round == common.back().round;
+    });
+    last = AgreeOn(Load(*record, fingerprint, state), deadline);
+    if (last.ok()) break;
+    if (!IsDamage(last)) return last;
+    logger_.warn("checkpoint of round {} passed over: {}", record->round, ToStd(last.message()));
+    common.pop_back();
+  }
+  PULSE_RETURN_IF_ERROR(last);
+  committed_.clear();
+  for (const Sighting& s : common) committed_.push_back(s.round);
+  // Before anyone writes there again.
+  PULSE_RETURN_IF_ERROR(AgreeOn(RemoveAllBut(committed_), deadline));
+  if (common.empty()) return std::nullopt;
+  return *std::find_if(records->begin(), records->end(), [&](const auto& candidate) {
+    return candidate.round == common.back().round;
+  });
+}
+
+Status Checkpointer::RequireNone(Deadline deadline) {
+  const auto rounds = folder_.Rounds();
+  Status none = rounds.status();
+  if (rounds.ok() && !rounds->empty()) {
+    none = AlreadyExists(
+        "{} holds checkpoints of a run already; continue it with --resume, or set another "
+        "checkpoint.folder",
+        folder_.path());
+  }
+  return AgreeOn(none, deadline);
+}
+
+Status Checkpointer::RemoveAllBut(const std::vector<uint64_t>& kept) const {
+  PULSE_ASSIGN_OR_RETURN(const auto rounds, folder_.Rounds());
+  for (const uint64_t round : rounds) {
+    if (std::find(kept.begin(), kept.end(), round) != kept.end()) continue;
+    PULSE_RETURN_IF_ERROR(folder_.Remove(round, place_.id.trainer));
+  }
+  return OkStatus();
+}
+
+// Every rank's own error, or the first other rank's under its name; OK if all are.
+Status Checkpointer::AgreeOn(const Status& local, Deadline deadline) {
+  Bytes mine = {static_cast<uint8_t>(local.code())};
+  const std::string_view text = ToStd(local.message()).substr(0, kMessageBytes);
+  mine.insert(mine.end(), text.begin(), text.end());
+  std::vector<Bytes> rows;
+  PULSE_RETURN_IF_ERROR(communicator_.AllGather(mine, rows, deadline));
+  if (!local.ok() && !IsDamage(local)) return local;
+  Status worst = local;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].empty()) return DataLoss("rank {} sent no status", r);
+    const auto code = static_cast<absl::StatusCode>(rows[r][0]);
+    if (code == absl::StatusCode::kOk) continue;
+    const Status theirs =
+        MakeError(code, "rank {} on {}: {}", r, communicator_.HostOf(static_cast<int>(r)),
+                  AsText(rows[r]).substr(1, kMessageBytes));
+    // Damage on one rank gives way to what no other checkpoint mends.
+    if (worst.ok() || (IsDamage(worst) && !IsDamage(theirs))) worst = theirs;
+  }
+  return worst;
+}
+
+}  // namespace pulse::loco

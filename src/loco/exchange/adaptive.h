@@ -1,0 +1,63 @@
+// The exchange that the loop uses: one of the algorithms each time, as configured or by estimate.
+#pragma once
+
+#include <memory>
+
+#include "collective/communicator.h"
+#include "kernels/kernels.h"
+#include "loco/exchange/choice.h"
+#include "loco/exchange/exchange.h"
+
+namespace pulse::loco {
+
+// kind: not kAuto. communicator: one rank per trainer; must outlive the exchange.
+std::unique_ptr<Exchange> MakeExchange(ExchangeKind kind, Communicator& communicator,
+                                       const kernels::KernelTable& kernels, Sites sites,
+                                       uint64_t memory_bytes);
+
+struct AdaptiveOptions {
+  ExchangeKind kind = ExchangeKind::kAuto;
+  Sites sites;
+  uint64_t memory_bytes = 0;  // bound of the buffers of one exchange
+};
+
+// All ranks construct it alike, make the same calls and see the same agreed values, so they choose
+// alike. Not thread-safe.
+class AdaptiveExchange {
+ public:
+  // communicator: one rank per trainer; must outlive this.
+  AdaptiveExchange(Communicator& communicator, const kernels::KernelTable& kernels,
+                   AdaptiveOptions options);
+
+  // How many bytes this trainer expects its contribution to take encoded: what its last one took
+  // per entry. For the status table.
+  uint64_t ExpectedBytes(const Contribution& mine) const;
+
+  // Exchange::Sum by the algorithm chosen from `round` and payload_bytes, the ranks' ExpectedBytes.
+  Status Sum(const Contribution& mine, const AgreedRound& round,
+             std::span<const uint64_t> payload_bytes, std::span<float> sum, Deadline deadline);
+
+  // Of the last Sum.
+  const Estimate& estimate() const { return estimate_; }
+  Traffic traffic() const { return traffic_; }
+
+  // Tells how long the last Sum took on the slowest rank. seconds: agreed.
+  void Learn(double seconds);
+
+  const LinkModel& links() const { return links_; }
+
+ private:
+  Exchange& Algorithm(ExchangeKind kind);
+
+  Communicator& communicator_;
+  kernels::KernelTable kernels_;
+  AdaptiveOptions options_;
+  std::unique_ptr<Exchange> algorithms_[kExchangeKinds.size() + 1];  // by kind, made when needed
+  LinkModel links_;
+  double union_share_ = 1;
+  double entry_bytes_ = 4;  // of the last update that was sent sparse; before, a guess
+  Estimate estimate_;
+  Traffic traffic_;
+};
+
+}  // namespace pulse::loco

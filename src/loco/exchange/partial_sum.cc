@@ -1,0 +1,51 @@
+#include "loco/exchange/partial_sum.h"
+
+#include "codec/sparse_codec.h"
+#include "loco/exchange/contribution.h"
+
+namespace pulse::loco {
+namespace {
+
+constexpr uint8_t kDense = 0, kSparse = 1;
+
+// An entry takes at least its gap's byte and, of a sum's value, most of four: above this share of
+// elements, packing is time lost.
+constexpr double kSparseBelow = 0.8;
+
+}  // namespace
+
+Bytes EncodePartialSum(std::span<const float> sum) {
+  Bytes out;
+  if (sum.empty()) return out;
+  if (static_cast<double>(CountNonZero(sum)) < kSparseBelow * static_cast<double>(sum.size())) {
+    out = EncodeSparseUpdate(SparseFromNonZero(sum));
+    out.push_back(kSparse);
+    if (out.size() <= sum.size_bytes()) return out;
+  }
+  const ByteView dense = AsBytes(sum);
+  out.assign(dense.begin(), dense.end());
+  out.push_back(kDense);
+  return out;
+}
+
+Status DecodePartialSum(ByteView bytes, std::span<float> sum) {
+  if (sum.empty()) {
+    return bytes.empty() ? OkStatus()
+                         : DataLoss("{} bytes of a sum over no elements", bytes.size());
+  }
+  if (bytes.empty()) return DataLoss("no bytes of a sum over {} elements", sum.size());
+  const ByteView body = bytes.first(bytes.size() - 1);
+  if (bytes.back() == kSparse) {
+    PULSE_ASSIGN_OR_RETURN(const SparseUpdate update, DecodeSparseUpdate(body, sum.size()));
+    DenseFromSparse(update, 0, sum);
+    return OkStatus();
+  }
+  if (bytes.back() != kDense || body.size() != sum.size_bytes()) {
+    return DataLoss("a sum over {} elements in {} bytes of form {}", sum.size(), body.size(),
+                    bytes.back());
+  }
+  std::memcpy(sum.data(), body.data(), body.size());
+  return OkStatus();
+}
+
+}  // namespace pulse::loco

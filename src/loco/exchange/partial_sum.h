@@ -1,0 +1,18 @@
+// A finished part of the sum on its way from who added it to all others: whichever form is smaller,
+// and the receiver need not be told before.
+#pragma once
+
+#include "core/bytes.h"
+#include "core/status.h"
+
+namespace pulse::loco {
+
+// 4 bytes an element, or the codec's bytes for the elements that are not +0; then a byte of form.
+// Nothing for an empty part. `sum` holds no -0 (no sum that started at +0 does).
+Bytes EncodePartialSum(std::span<const float> sum);
+
+// Overwrites `sum`, bit for bit. kDataLoss for any bytes that the encoder does not write for a part
+// of this length; then `sum` is unspecified.
+Status DecodePartialSum(ByteView bytes, std::span<float> sum);
+
+}  // namespace pulse::loco

@@ -1,0 +1,37 @@
+// The bytes of parts of sparse updates, as all exchanges that send such put them on the wire.
+#pragma once
+
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+#include "loco/exchange/exchange.h"
+
+namespace pulse::loco {
+
+// How the bytes come about: the kernels of this rank, the codec and theta of the round.
+struct PayloadCoding {
+  PayloadCoding(const kernels::KernelTable& kernel_table, const AgreedRound& round)
+      : kernels(kernel_table), codec(round.codec), theta(round.theta) {}
+
+  const kernels::KernelTable& kernels;
+  UpdateCodec codec;
+  std::span<const float> theta;
+};
+
+// Elements [begin, end) of a contribution. Nothing if it is absent or the range is empty.
+Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
+                    uint64_t end);
+
+// The updates over elements [begin, end) that trainers sent, by trainer; empty ones for those with
+// contributes[k] == 0. kDataLoss names the trainer whose bytes can't be read.
+StatusOr<std::vector<SparseUpdate>> DecodePayloads(const PayloadCoding& coding,
+                                                   std::vector<Bytes> payloads,
+                                                   std::span<const uint8_t> contributes,
+                                                   uint64_t begin, uint64_t end);
+
+// What came from other ranks.
+uint64_t BytesOfOthers(std::span<const Bytes> messages, int rank);
+
+}  // namespace pulse::loco

@@ -1,0 +1,105 @@
+#include "loco/trainer_ranks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/bytes.h"
+
+namespace pulse::loco {
+namespace {
+
+constexpr uint64_t kSegmentElements = uint64_t{1} << 24;  // per message: bounds the buffers' memory
+
+// The part of a shard that is exchanged in the segment at `at`; may be empty.
+ElementRange SegmentOf(ElementRange shard, uint64_t at) {
+  const uint64_t begin = std::min(shard.begin + at, shard.end);
+  return {begin, std::min(begin + kSegmentElements, shard.end)};
+}
+
+}  // namespace
+
+void TreeSum::Add(std::vector<float>&& leaf) {
+  std::vector<float> sum = std::move(leaf);
+  size_t level = 0;
+  for (; level < levels_.size() && !levels_[level].empty(); ++level) {
+    add_(levels_[level], sum);
+    sum = std::exchange(levels_[level], {});
+  }
+  if (level == levels_.size()) levels_.emplace_back();
+  levels_[level] = std::move(sum);
+}
+
+std::vector<float> TreeSum::Finish() {
+  std::vector<float> sum = levels_.empty() ? std::vector<float>() : std::move(levels_.back());
+  levels_.clear();
+  return sum;
+}
+
+TrainerRanks::TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add)
+    : group_(group), elements_(elements), add_(add) {
+  if (group_ == nullptr) return;
+  ranks_ = static_cast<uint32_t>(group_->size());
+  shard_ = static_cast<uint32_t>(group_->rank());
+}
+
+StatusOr<bool> TrainerRanks::All(bool mine, Deadline deadline) {
+  if (group_ == nullptr) return mine;
+  const uint8_t byte = mine ? 1 : 0;
+  std::vector<Bytes> all;
+  PULSE_RETURN_IF_ERROR(group_->AllGather({&byte, 1}, all, deadline));
+  return std::all_of(all.begin(), all.end(),
+                     [](const Bytes& theirs) { return theirs == Bytes{1}; });
+}
+
+Status TrainerRanks::Gather(std::span<const float> shard, std::span<float> whole,
+                            Deadline deadline) {
+  const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
+  std::vector<Bytes> all;
+  for (uint64_t at = 0; at < longest; at += kSegmentElements) {
+    const ElementRange mine = SegmentOf(range(), at);
+    PULSE_RETURN_IF_ERROR(group_->AllGather(
+        AsBytes(shard.subspan(mine.begin - range().begin, mine.length())), all, deadline));
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      const ElementRange theirs = SegmentOf(ShardRange(elements_, ranks_, r), at);
+      if (all[r].size() != theirs.length() * sizeof(float)) {
+        return DataLoss("rank {} of the trainer sent {} bytes of its shard, not {}", r,
+                        all[r].size(), theirs.length() * sizeof(float));
+      }
+      if (!all[r].empty()) std::memcpy(&whole[theirs.begin], all[r].data(), all[r].size());
+    }
+  }
+  return OkStatus();
+}
+
+Status TrainerRanks::ReduceScatter(std::span<const float> whole, std::span<float> shard,
+                                   Deadline deadline) {
+  const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
+  std::vector<Bytes> from;
+  for (uint64_t at = 0; at < longest; at += kSegmentElements) {
+    std::vector<ByteView> to;
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      const ElementRange theirs = SegmentOf(ShardRange(elements_, ranks_, r), at);
+      to.push_back(AsBytes(whole.subspan(theirs.begin, theirs.length())));
+    }
+    PULSE_RETURN_IF_ERROR(group_->AllToAll(to, from, deadline));
+    const ElementRange mine = SegmentOf(range(), at);
+    TreeSum sum(add_);
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      if (from[r].size() != mine.length() * sizeof(float)) {
+        return DataLoss("rank {} of the trainer sent {} bytes of a gradient, not {}", r,
+                        from[r].size(), mine.length() * sizeof(float));
+      }
+      std::vector<float> leaf(mine.length());
+      if (!leaf.empty()) std::memcpy(leaf.data(), from[r].data(), from[r].size());
+      Bytes().swap(from[r]);
+      sum.Add(std::move(leaf));
+    }
+    const std::vector<float> total = sum.Finish();
+    std::copy(total.begin(), total.end(),
+              shard.begin() + static_cast<ptrdiff_t>(mine.begin - range().begin));
+  }
+  return OkStatus();
+}
+
+}  // namespace pulse::loco
