@@ -102,6 +102,26 @@ Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
   return OkStatus();
 }
 
+// What this rank calls its site; empty where the configuration lists them.
+StatusOr<std::string> SiteName(const RunConfig& config, const Communicator& communicator) {
+  constexpr std::string_view kEnvironment = "env:";
+  const std::string& by = config.loco.sites_by;
+  if (by == "list") return std::string();
+  if (!config.loco.sites.empty()) {
+    return InvalidArgument("loco.sites is a list while loco.sites_by is \"{}\"; set one of them",
+                           by);
+  }
+  if (by == "host") return communicator.HostOf(communicator.rank());
+  if (!by.starts_with(kEnvironment)) {
+    return InvalidArgument("loco.sites_by must be list, host or env:NAME, not \"{}\"", by);
+  }
+  const char* value = std::getenv(by.substr(kEnvironment.size()).c_str());
+  if (value == nullptr || *value == '\0') {
+    return InvalidArgument("loco.sites_by is \"{}\", and this rank has no such variable", by);
+  }
+  return std::string(value);
+}
+
 // What no other rank is needed for.
 Status Prepare(Rank& rank, const TrainingDeps& deps) {
   const bool first = deps.communicator.rank() == 0;
@@ -124,26 +144,6 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
   PULSE_ASSIGN_OR_RETURN(rank.options, LocoOptions(rank.config));
   PULSE_ASSIGN_OR_RETURN(rank.site, SiteName(rank.config, deps.communicator));
   return OkStatus();
-}
-
-// What this rank calls its site; empty where the configuration lists them.
-StatusOr<std::string> SiteName(const RunConfig& config, const Communicator& communicator) {
-  constexpr std::string_view kEnvironment = "env:";
-  const std::string& by = config.loco.sites_by;
-  if (by == "list") return std::string();
-  if (!config.loco.sites.empty()) {
-    return InvalidArgument("loco.sites is a list while loco.sites_by is \"{}\"; set one of them",
-                           by);
-  }
-  if (by == "host") return communicator.HostOf(communicator.rank());
-  if (!by.starts_with(kEnvironment)) {
-    return InvalidArgument("loco.sites_by must be list, host or env:NAME, not \"{}\"", by);
-  }
-  const char* value = std::getenv(by.substr(kEnvironment.size()).c_str());
-  if (value == nullptr || *value == '\0') {
-    return InvalidArgument("loco.sites_by is \"{}\", and this rank has no such variable", by);
-  }
-  return std::string(value);
 }
 
 // Collective.
