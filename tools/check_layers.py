@@ -15,7 +15,11 @@ CONFINED = {
     re.compile(r"^mpi\.h$"): ("src/collective/mpi", "tests/"),
     re.compile(r"^(torch|ATen|c10)/"): ("src/trainer/torch/", "tests/torch/"),
     re.compile(r"^trainer/torch/"): ("src/trainer/torch/", "src/app/", "tests/"),
-    re.compile(r"^(nccl|cuda\w*)\.h$"): ("src/collective/nccl", "kernels/"),
+    re.compile(r"^nccl\.h$"): ("src/collective/nccl/nccl_driver.cc",),
+    re.compile(r"^cuda\w*\.h$"): ("src/device/cuda_", "kernels/cuda/"),
+    re.compile(r"^(cub|cuda|thrust)/"): ("kernels/cuda/",),
+    # Includes of .cuh files are for .cu files alone: no CUDA type leaves its library.
+    re.compile(r"\.cuh$"): ("kernels/",),
     re.compile(r"^hwy/"): ("kernels/",),
     re.compile(r"^(curl/|expat\.h$)"): ("src/store/remote/",),
     re.compile(r"^store/remote/"): ("src/store/remote/", "src/app/", "tests/"),

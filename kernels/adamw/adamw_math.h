@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/adamw/adamw.h"
-#include "kernels/arithmetic/arithmetic.h"
+#include "kernels/arithmetic/canonical.h"
 
 namespace pulse::kernels {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/arithmetic/arithmetic.h"
+#include "kernels/arithmetic/canonical.h"
 
 namespace pulse::kernels {
 

@@ -68,6 +68,7 @@ void ExpectLikeTheReference(const ClassRankBody& body, Case& made, size_t shift)
   Fenced<uint32_t> ranks(m);
   EXPECT_EQ(body.rank(classes.span(), made.positions, ranks.data()), sizes);
   EXPECT_TRUE(std::equal(expected_ranks.begin(), expected_ranks.end(), ranks.data()));
+  EXPECT_EQ(body.rank(classes.span(), {}, nullptr), sizes);
 
   ClassCounts entries = {};
   std::vector<uint32_t> by_class;
@@ -125,7 +126,7 @@ TEST(ClassRank, EveryBodyAndTargetAgreesWithTheReferenceAndSelectsWhatItRanked) 
   OnEveryTarget([] {
     for (const ClassRankBody& body : ClassRankBodies()) {
       SCOPED_TRACE(body.name);
-      for (const size_t n : {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 4099}) {
+      for (const size_t n : {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 4099, 20001}) {
         for (const uint32_t gap : {1u, 2u, 20u, 500u}) {
           Case made = MakeCase(n, gap);
           ExpectLikeTheReference(body, made, n % 3);

@@ -10,8 +10,6 @@
 #include <span>
 #include <string_view>
 
-#include "core/dtype.h"
-
 namespace pulse::kernels {
 
 // Which test lets an entry pass. kBF16 and kF32 compare views of that dtype; kOpen lets everything

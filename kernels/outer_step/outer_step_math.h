@@ -1,7 +1,7 @@
 // One element of the outer step, as outer_step.h writes it.
 #pragma once
 
-#include "kernels/arithmetic/arithmetic.h"
+#include "kernels/arithmetic/canonical.h"
 #include "kernels/outer_step/outer_step.h"
 
 namespace pulse::kernels {

@@ -1,7 +1,7 @@
 // One element of the sums, as reduce.h writes them.
 #pragma once
 
-#include "kernels/arithmetic/arithmetic.h"
+#include "kernels/arithmetic/canonical.h"
 
 namespace pulse::kernels {
 

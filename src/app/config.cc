@@ -152,6 +152,13 @@ std::vector<Field> RunFields(RunConfig& c) {
   };
 }
 
+// As loco/options.h spells them (ValuesFromName).
+std::vector<std::string> ValueNames() {
+  std::vector<std::string> names = {"exact"};
+  for (int q = 0; q <= 12; ++q) names.push_back(fmt::format("ulp:{}", q));
+  return names;
+}
+
 std::vector<Field> LocoFields(RunConfig& c) {
   return {
       OneOf("loco.mode", &c.loco.mode, {"pulseloco", "diloco", "ddp"}, "what trainers exchange"),
@@ -174,6 +181,11 @@ std::vector<Field> LocoFields(RunConfig& c) {
       OneOf("loco.exchange", &c.loco.exchange,
             {"auto", "sparse-all-gather", "owner-partitioned", "site-merged", "dense"},
             "how sums are made; auto: by estimate, dense in diloco and ddp. No bit depends on it"),
+      OneOf("loco.codec", &c.loco.codec, {"small", "fast"},
+            "how sparse updates are coded: fewest bytes, or least processor time"),
+      OneOf("loco.values", &c.loco.values, ValueNames(),
+            "of sparse updates: exact as in the paper, or (beyond it) rounded to 2^-q of the BF16 "
+            "spacing, the rest kept in the residual"),
       Whole("loco.exchange_memory_mib", &c.loco.exchange_memory_mib, 1, uint64_t{1} << 24,
             "bound of a rank's buffers in an exchange, MiB; longer arrays go in segments"),
       Whole("loco.ranks_per_trainer", &c.loco.ranks_per_trainer, 1, 1024,

@@ -35,6 +35,8 @@ struct RunConfig {
     std::vector<uint64_t> sites;  // site of trainer k; empty: one site
     std::string sites_by = "list";
     std::string exchange = "auto";
+    std::string codec = "small";
+    std::string values = "exact";
     uint64_t exchange_memory_mib = 512;
     uint64_t ranks_per_trainer = 1;  // R
     uint64_t deadline_ms = 300'000;

@@ -57,6 +57,8 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
     options.sites.push_back(static_cast<uint32_t>(site));
   }
   PULSE_ASSIGN_OR_RETURN(options.exchange, loco::ExchangeKindFromName(config.loco.exchange));
+  PULSE_ASSIGN_OR_RETURN(options.codec, UpdateCodecFromName(config.loco.codec));
+  PULSE_ASSIGN_OR_RETURN(options.rounded_values, loco::ValuesFromName(config.loco.values));
   options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
   options.ranks_per_trainer = static_cast<uint32_t>(config.loco.ranks_per_trainer);
   options.micro_batches = static_cast<uint32_t>(config.trainer.micro_batches);

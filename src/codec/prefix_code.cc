@@ -39,10 +39,14 @@ std::vector<uint8_t> DepthsOf(const std::vector<uint16_t>& order, const PrefixCo
 // lowest).
 template <typename Assign>
 void ForEachCode(const PrefixLengths& lengths, Assign assign) {
+  std::vector<uint16_t> used;
+  for (uint16_t s = 0; s < kPrefixSymbols; ++s) {
+    if (lengths[s] != 0) used.push_back(s);
+  }
   uint32_t next = 0;  // first bit highest
   for (unsigned length = 1; length <= kMaxPrefixBits; ++length) {
     next <<= 1;
-    for (size_t s = 0; s < kPrefixSymbols; ++s) {
+    for (const uint16_t s : used) {
       if (lengths[s] != length) continue;
       uint32_t code = 0;
       for (unsigned bit = 0; bit < length; ++bit) code |= (next >> bit & 1) << (length - 1 - bit);

@@ -30,8 +30,8 @@ Bytes UpdateCodec::Encode(const kernels::KernelTable& kernels, const SparseUpdat
 }
 
 StatusOr<SparseUpdate> UpdateCodec::Decode(const kernels::KernelTable& kernels, ByteView bytes,
-                                           std::span<const float> theta) const {
-  if (name == UpdateCodecName::kFast) return DecodeSparseUpdate(bytes, theta.size());
+                                           uint64_t elements, std::span<const float> theta) const {
+  if (name == UpdateCodecName::kFast) return DecodeSparseUpdate(bytes, elements);
   return DecodeSparseUpdateSmall(kernels, bytes, theta, coarser);
 }
 

@@ -23,13 +23,15 @@ struct UpdateCodec {
   UpdateCodecName name = UpdateCodecName::kFast;
   unsigned coarser = 0;  // small only: see codec/sparse_small.h
 
-  // update: valid, over theta.size() elements.
+  friend bool operator==(const UpdateCodec&, const UpdateCodec&) = default;
+
+  // update: valid. theta: as many elements; fast does not look at it, and it may be empty.
   Bytes Encode(const kernels::KernelTable& kernels, const SparseUpdate& update,
                std::span<const float> theta) const;
 
-  // kDataLoss for any bytes but an encoder's, for an update over theta.size() elements.
+  // kDataLoss for any bytes but an encoder's, for an update over `elements` elements.
   StatusOr<SparseUpdate> Decode(const kernels::KernelTable& kernels, ByteView bytes,
-                                std::span<const float> theta) const;
+                                uint64_t elements, std::span<const float> theta) const;
 };
 
 }  // namespace pulse

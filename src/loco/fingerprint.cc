@@ -92,6 +92,8 @@ Fingerprint FingerprintOf(const Options& options, uint32_t trainers, const Model
   add("sites", fmt::format("{}", fmt::join(options.sites, " ")));
   add("exchange.algorithm", NameOf(options.exchange));
   add("exchange.memory_bytes", options.exchange_memory_bytes);
+  add("codec", NameOf(options.codec));
+  add("values", NameOfValues(options.rounded_values));
   add("seed", options.seed);
   add(kRounds, options.rounds);
   add("local_steps", options.local_steps);

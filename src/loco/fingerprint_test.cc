@@ -41,6 +41,8 @@ TEST(Fingerprint, ChangesWithEverySettingThatThetaDependsOn) {
       // No bit depends on these, but ranks that disagreed would make different calls.
       [](Options& o) { o.exchange = ExchangeKind::kDense; },
       [](Options& o) { o.exchange_memory_bytes = 1; },
+      [](Options& o) { o.codec = UpdateCodecName::kFast; },
+      [](Options& o) { o.rounded_values = 0; },
       [](Options& o) { o.seed = 2; },
       [](Options& o) { o.agreed.emplace("games", "8"); },
   };

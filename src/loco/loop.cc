@@ -75,7 +75,7 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       state_(State::Zero(options_.mode, ranks_.range().length())),
       inner_(options_, kernels_, clock_, trainer, ranks_, this->trainer(), trainers()),
       pseudo_gradient_(kernels_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
-                       options_.gate_open),
+                       options_.gate_open, options_.rounded_values),
       outer_(options_.outer, trainers(), kernels_,
              CutRuns(runs, ranks_.range().begin, ranks_.range().end)),
       exchange_(peers_ ? *peers_ : communicator_, kernels_, ExchangeOptions(options_, trainers())),
@@ -312,7 +312,11 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
 
 Status Loop::SumContributions(Round& round, const Contribution& mine) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine, {round.decision.contributes, round.entries},
+  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine,
+                                      {.contributes = round.decision.contributes,
+                                       .entries = round.entries,
+                                       .codec = CodecOf(options_),
+                                       .theta = state_.theta},
                                       round.payload_bytes, scratch_, NextDeadline()));
   round.closing.traffic.sent += exchange_.traffic().sent;
   round.closing.traffic.received += exchange_.traffic().received;

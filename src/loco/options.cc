@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "codec/sparse_small.h"
+#include "loco/rounded_values.h"
+
 namespace pulse::loco {
 namespace {
 
@@ -84,6 +87,24 @@ StatusOr<OnNonFinite> OnNonFiniteFromName(std::string_view name) {
   return FromName<OnNonFinite>("on_non_finite", kOnNonFinite, name);
 }
 
+std::string NameOfValues(std::optional<unsigned> rounded) {
+  return rounded ? fmt::format("ulp:{}", *rounded) : "exact";
+}
+
+StatusOr<std::optional<unsigned>> ValuesFromName(std::string_view name) {
+  if (name == NameOfValues({})) return std::optional<unsigned>();
+  for (unsigned q = 0; q <= kMostRoundedBits; ++q) {
+    if (name == NameOfValues(q)) return std::optional<unsigned>(q);
+  }
+  return InvalidArgument("values are \"{}\"; expected exact, or ulp:0 to ulp:{}", name,
+                         kMostRoundedBits);
+}
+
+UpdateCodec CodecOf(const Options& options) {
+  return {.name = options.codec,
+          .coarser = options.rounded_values ? CoarserBits(*options.rounded_values) : 0};
+}
+
 Status Validate(const Options& options, uint32_t trainers) {
   if (options.rounds == 0) return InvalidArgument("rounds is 0; expected at least 1");
   if (options.local_steps == 0) return InvalidArgument("local_steps is 0; expected at least 1");
@@ -99,6 +120,15 @@ Status Validate(const Options& options, uint32_t trainers) {
   if (options.gate_open && options.mode != Mode::kPulseLoco) {
     return InvalidArgument("gate_open is set in mode {}; only pulseloco has a gate",
                            NameOf(options.mode));
+  }
+  if (options.rounded_values && options.mode != Mode::kPulseLoco) {
+    return InvalidArgument(
+        "values are {} in mode {}; only pulseloco keeps what rounding takes away",
+        NameOfValues(options.rounded_values), NameOf(options.mode));
+  }
+  if (options.rounded_values > kMostRoundedBits) {
+    return InvalidArgument("values are {}; expected at most ulp:{}",
+                           NameOfValues(options.rounded_values), kMostRoundedBits);
   }
   if (options.on_trainer_error == OnNonFinite::kDrop &&
       options.on_non_finite != OnNonFinite::kDrop) {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codec/update_codec.h"
 #include "core/status.h"
 #include "kernels/adamw/adamw.h"
 #include "loco/exchange/choice.h"
@@ -30,7 +32,11 @@ std::string_view NameOf(Mode mode);                  // "pulseloco", "diloco", "
 std::string_view NameOf(RolloutWeights weights);     // "global", "local"
 std::string_view NameOf(OnNonFinite on_non_finite);  // "drop", "stop"
 
+// Of rounded_values: "exact", or "ulp:q".
+std::string NameOfValues(std::optional<unsigned> rounded);
+
 // kInvalidArgument lists the names there are.
+StatusOr<std::optional<unsigned>> ValuesFromName(std::string_view name);
 StatusOr<Mode> ModeFromName(std::string_view name);
 StatusOr<RolloutWeights> RolloutWeightsFromName(std::string_view name);
 StatusOr<OnNonFinite> OnNonFiniteFromName(std::string_view name);
@@ -68,6 +74,13 @@ struct Options {
   // Bound of the buffers of one exchange on each rank, bytes; longer arrays go in segments.
   uint64_t exchange_memory_bytes = uint64_t{512} << 20;
 
+  // How sparse updates are coded. No bit of any result depends on it.
+  UpdateCodecName codec = UpdateCodecName::kSmall;
+  // Beyond the paper, pulseloco only. q: values are rounded to 2^-q of the BF16 spacing at theta
+  // where the view is BF16, and the rest waits in the residual (loco/rounded_values.h). Nothing:
+  // values are sent exactly.
+  std::optional<unsigned> rounded_values;
+
   // The run's seed, as the trainer was made with; the loop itself draws nothing.
   uint64_t seed = 1;
 
@@ -81,6 +94,9 @@ struct Options {
   // Further settings that must be equal on all ranks, such as the trainer's: key -> value.
   std::map<std::string, std::string> agreed;
 };
+
+// The codec of the options' sparse updates, with the grid of their values.
+UpdateCodec CodecOf(const Options& options);
 
 // kInvalidArgument names the option, its value and what was expected. trainers: K.
 Status Validate(const Options& options, uint32_t trainers);

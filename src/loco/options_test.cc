@@ -20,6 +20,15 @@ TEST(Options, DefaultsAreValid) {
   EXPECT_TRUE(Validate(Options{}, 1).ok());
 }
 
+TEST(Options, NamesWhatIsSentOfValues) {
+  EXPECT_EQ(*ValuesFromName("exact"), std::nullopt);
+  EXPECT_EQ(*ValuesFromName("ulp:4"), 4u);
+  EXPECT_EQ(NameOfValues(12), "ulp:12");
+  for (const char* name : {"ulp:13", "ulp:", "ulp", "", "ulp:-1", "Exact"}) {
+    EXPECT_EQ(ValuesFromName(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+}
+
 TEST(Options, RefusesWhatCanNotWorkAndNamesIt) {
   const auto refused = [](auto change, std::string_view part) {
     Options options;
@@ -27,6 +36,13 @@ TEST(Options, RefusesWhatCanNotWorkAndNamesIt) {
     ExpectRefused(options, part);
   };
   refused([](Options& o) { o.rounds = 0; }, "rounds is 0");
+  refused([](Options& o) { o.rounded_values = 13; }, "values are ulp:13; expected at most ulp:12");
+  refused(
+      [](Options& o) {
+        o.mode = Mode::kDiloco;
+        o.rounded_values = 4;
+      },
+      "values are ulp:4 in mode diloco");
   refused([](Options& o) { o.local_steps = 0; }, "local_steps is 0");
   refused([](Options& o) { o.rounds = uint64_t{1} << 30; }, "local steps are more than");
   refused([](Options& o) { o.inner.learning_rate = 0; }, "inner learning_rate is 0");

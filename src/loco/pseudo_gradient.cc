@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "loco/rounded_values.h"
+
 namespace pulse::loco {
 namespace {
 
@@ -12,10 +14,11 @@ constexpr uint64_t kPieceElements = uint64_t{1} << 15;
 }  // namespace
 
 PseudoGradient::PseudoGradient(const kernels::KernelTable& kernels, std::vector<ViewRun> runs,
-                               bool open)
+                               bool open, std::optional<unsigned> rounded)
     : kernels_(kernels),
       runs_(std::move(runs)),
       open_(open),
+      rounded_(rounded),
       positions_(kPieceElements),
       values_(kPieceElements) {}
 
@@ -25,10 +28,15 @@ void PseudoGradient::GateBlock(uint64_t begin, uint64_t end, std::span<const flo
   ForEachPiece(
       runs_, begin, end, kPieceElements, [&](kernels::GateView view, uint64_t from, uint64_t to) {
         const uint64_t length = to - from;
-        const size_t passed =
+        size_t passed =
             kernels_.gate(open_ ? kernels::GateView::kOpen : view, theta.subspan(from, length),
                           w.subspan(from, length), residual.subspan(from, length),
                           positions_.data(), values_.data());
+        if (rounded_ && view == kernels::GateView::kBF16) {
+          passed = RoundValues(*rounded_, theta.subspan(from, length),
+                               std::span(positions_).first(passed),
+                               std::span(values_).first(passed), residual.subspan(from, length));
+        }
         const uint32_t shift = static_cast<uint32_t>(from - begin);
         const size_t at = update.positions.size();
         update.positions.resize(at + passed);

@@ -2,6 +2,7 @@
 // which entries of that the next forward pass would see.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,12 +15,14 @@ namespace pulse::loco {
 // Holds its scratch; not thread-safe.
 class PseudoGradient {
  public:
-  // runs: of the schema. open: let everything pass, whatever the view.
-  PseudoGradient(const kernels::KernelTable& kernels, std::vector<ViewRun> runs, bool open);
+  // runs: of the schema. open: let everything pass, whatever the view. rounded: see
+  // Options::rounded_values.
+  PseudoGradient(const kernels::KernelTable& kernels, std::vector<ViewRun> runs, bool open,
+                 std::optional<unsigned> rounded = {});
 
   // s = (theta - w) + residual, split in two: visible entries, in blocks of kSparseBlockElements,
-  // and the new residual, which is s where nothing was emitted and 0 elsewhere. Equal lengths,
-  // those of the schema. Bit-equal for every kernel body.
+  // and the new residual, which is s where nothing was emitted and elsewhere 0, or what rounding
+  // took away. Equal lengths, those of the schema. Bit-equal for every kernel body.
   SparseUpdate Gate(std::span<const float> theta, std::span<const float> w,
                     std::span<float> residual);
 
@@ -33,6 +36,7 @@ class PseudoGradient {
   kernels::KernelTable kernels_;
   std::vector<ViewRun> runs_;
   bool open_;
+  std::optional<unsigned> rounded_;
   std::vector<uint32_t> positions_;
   std::vector<float> values_;
   uint64_t last_entries_ = 0;  // the next round's are about as many

@@ -21,11 +21,11 @@ StatusOr<CodecSetting> CodecSettingFromName(std::string_view name) {
 }
 
 CodecDecision ChooseCodec(const CodecCosts& costs) {
-  if (!IsMeasured(costs.fast) || !IsMeasured(costs.small)) {
-    return {RangeCodec::kSmall, "auto: small, as nothing is measured yet"};
-  }
   if (!(costs.link_bytes_per_s > 0)) {
     return {RangeCodec::kSmall, "auto: small, as the link is not measured yet"};
+  }
+  if (!IsMeasured(costs.fast) || !IsMeasured(costs.small)) {
+    return {RangeCodec::kSmall, "auto: small, as the codecs are not measured"};
   }
   const double fast = ReadyAfter(costs.fast, costs.link_bytes_per_s);
   const double small = ReadyAfter(costs.small, costs.link_bytes_per_s);

@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "sync/codec_measurement.h"
 #include "sync/testing.h"
+#include "sync/testing_follow.h"
 
 namespace pulse {
 namespace {

@@ -328,6 +328,52 @@ TEST_F(PublisherTest, SignedVersionsSatisfyAReaderThatInsists) {
   EXPECT_TRUE(SameBits(follower.model, model));
 }
 
+// Takes a second of the clock for every put, so that the link has a rate.
+class SlowPuts final : public ForwardingStore {
+ public:
+  SlowPuts(Store& store, VirtualClock& clock) : ForwardingStore(store), clock_(clock) {}
+  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
+                           const PutCondition& condition) override {
+    clock_.SleepFor(1'000'000'000);
+    return ForwardingStore::Put(key, source, condition);
+  }
+
+ private:
+  VirtualClock& clock_;
+};
+
+TEST_F(PublisherTest, PublishesInTheCodecThatItIsTold) {
+  TestModel model = RandomModel(SchemaOf({{"w", DType::kBF16, {4096}}}), 1);
+  std::string expected = "";
+  for (const CodecSetting codec :
+       {CodecSetting::kFast, CodecSetting::kFast, CodecSetting::kSmall, CodecSetting::kAuto}) {
+    auto publisher = MustOpen({.codec = codec, .anchor_share = 100});
+    const auto published = Publish(*publisher, model);
+    ASSERT_TRUE(published.ok()) << published.status();
+    EXPECT_EQ(published->manifest.codec, expected);
+    EXPECT_EQ(published->manifest.metadata.contains(kCodecReasonKey), codec == CodecSetting::kAuto);
+    expected = expected.empty() ? "fast" : "small";
+    model = Mutated(model, 7, 30);
+  }
+  Follower follower;
+  ASSERT_TRUE(follower.Follow(*store_, kChain).ok());
+}
+
+TEST_F(PublisherTest, LearnsTheLinkFromAnUploadThatIsLongEnough) {
+  SlowPuts slow(*store_, clock_);
+  const TestModel model = RandomModel(SchemaOf({{"w", DType::kBF16, {1 << 20}}}), 1);
+  PublisherDeps deps = Deps();
+  auto publisher =
+      Publisher::Open({}, {slow, deps.fs, deps.clock, deps.nonces, deps.kernels, deps.log});
+  ASSERT_TRUE(publisher.ok());
+  ASSERT_TRUE(Publish(**publisher, model).ok());  // an anchor of 2 MB in a second
+  const auto published = Publish(**publisher, Mutated(model, 1, 1000));
+  ASSERT_TRUE(published.ok()) << published.status();
+  // This clock stands still while codecs work, so their times are what is missing.
+  EXPECT_EQ(published->manifest.metadata.at(kCodecReasonKey),
+            "auto: small, as the codecs are not measured");
+}
+
 TEST_F(PublisherTest, RefusesMetadataThatIsNotText) {
   auto publisher = MustOpen({});
   const TestModel model = RandomModel(TinySchema(), 1);
@@ -374,6 +420,27 @@ TEST_F(PublisherTest, AStoreWithoutConditionsNeedsAPromise) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.status().ToString(), HasSubstr("single-writer"));
   auto publisher = Publisher::Open({.single_writer = true}, deps);
+  ASSERT_TRUE(publisher.ok()) << publisher.status();
+  const TestModel model = RandomModel(TinySchema(), 1);
+  ASSERT_TRUE(Publish(**publisher, model).ok());
+  ASSERT_TRUE(Publish(**publisher, Mutated(model, 1, 50)).ok());
+}
+
+// A network that carries out each request twice, and passes the second answer on.
+class RepeatingStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  StatusOr<ObjectInfo> Put(std::string_view key, const ByteSource& source,
+                           const PutCondition& condition) override {
+    inner_.Put(key, source, condition).status().IgnoreError();
+    return inner_.Put(key, source, condition);
+  }
+};
+
+TEST_F(PublisherTest, ARefusedSwapIsNoLostRaceWhereTheHeadIsItsOwn) {
+  RepeatingStore repeating(*store_);
+  const PublisherDeps deps{repeating, fs_, clock_, nonces_, TestKernels(), *log_};
+  auto publisher = Publisher::Open({}, deps);
   ASSERT_TRUE(publisher.ok()) << publisher.status();
   const TestModel model = RandomModel(TinySchema(), 1);
   ASSERT_TRUE(Publish(**publisher, model).ok());

@@ -1,6 +1,8 @@
 // Nothing a trainer produces is lost: it was sent, or it is held.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/loco/job.h"
 
 namespace pulse::loco {
@@ -10,10 +12,11 @@ namespace {
 //   sum over trainers of produced = K * (theta at the start - theta at the end) + what they hold.
 // All steps are +-2^-14 on weights that are multiples of 2^-6 and K is a power of two, so both
 // sides are exact, whatever their order; the loop's only rounding is the views'.
-void ExpectConserved(int trainers, uint64_t rounds) {
+void ExpectConserved(int trainers, uint64_t rounds, std::optional<unsigned> rounded = {}) {
   Job job{.ranks = trainers};
   job.options.rounds = rounds;
   job.options.local_steps = 4;
+  job.options.rounded_values = rounded;
   job.options.inner = SignSteps(0x1p-14);
   job.options.outer = {.learning_rate = 1, .momentum = 0};
   job.synthetic = {.tensors = SmallTensors(), .data = SyntheticData::kExact};
@@ -61,6 +64,10 @@ TEST(Conservation, ProducedEqualsSentPlusHeldForTwoTrainers) {
 }
 TEST(Conservation, ProducedEqualsSentPlusHeldForFourTrainers) {
   ExpectConserved(4, 40);
+}
+TEST(Conservation, ProducedEqualsSentPlusHeldWhenValuesAreRounded) {
+  ExpectConserved(2, 40, 0);
+  ExpectConserved(4, 40, 1);
 }
 
 }  // namespace

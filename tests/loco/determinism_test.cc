@@ -96,7 +96,7 @@ TEST_P(EveryMode, GivesTheSameBytesByEveryExchange) {
     job.synthetic.non_finite = {{1, 2}};  // a dropped trainer on the way
     const RankResult by_default = RunJobOrFail(job);
     for (const ExchangeKind kind : kExchangeKinds) {
-      for (const uint64_t memory_bytes : {uint64_t{512} << 20, uint64_t{10'000}}) {
+      for (const uint64_t memory_bytes : {uint64_t{512} << 20, uint64_t{100'000}}) {
         job.options.exchange = kind;
         job.options.exchange_memory_bytes = memory_bytes;
         const RankResult forced = RunJobOrFail(job);

@@ -29,7 +29,7 @@ from child import announce
 
 KINDS = ("error500", "slow_down", "reset", "stall", "garbled_put", "reset_after", "lost_answer", "short_body",
          "garbled_get", "duplicate", "late", "redirect")
-STALL_SECONDS = 2.5  # the tests' clients give up after one or two
+STALL_SECONDS = 4.5  # the tests' clients give up after two
 XML = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{}</Code><Message>injected</Message></Error>'
 
 

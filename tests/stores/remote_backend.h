@@ -25,10 +25,11 @@ inline Variables WriterKeys() {
   return KeysOf("WRITER", "writer");
 }
 
-inline RemoteStoreOptions FastRetries() {
+// stall_timeout_ms: short where a test stalls on purpose; else what a busy machine may need.
+inline RemoteStoreOptions FastRetries(int64_t stall_timeout_ms = 20'000) {
   RemoteStoreOptions options;
-  options.http.connect_timeout_ms = 5'000;
-  options.http.stall_timeout_ms = 1'000;
+  options.http.connect_timeout_ms = 20'000;
+  options.http.stall_timeout_ms = stall_timeout_ms;
   options.retry = {.attempts = 8, .first_delay_ms = 1, .max_delay_ms = 20};
   return options;
 }

@@ -30,7 +30,8 @@ class ChainOverS3 : public ::testing::Test {
   void SetUp() override {
     proxy_ = FaultProxy::Start();
     ASSERT_NE(proxy_, nullptr);
-    auto store = world_.Open("s3://bucket/chain?endpoint=" + proxy_->url(), stores::WriterKeys());
+    auto store = world_.Open("s3://bucket/chain?endpoint=" + proxy_->url(), stores::WriterKeys(),
+                             stores::FastRetries(2'000));
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     PublisherOptions options;

@@ -16,7 +16,7 @@ class StoreFaults : public ::testing::Test {
     ASSERT_NE(proxy_, nullptr);
     static int made = 0;
     uri_ = fmt::format("s3://bucket/faults-{}?endpoint={}", ++made, proxy_->url());
-    store_ = Open(stores::FastRetries());
+    store_ = Open(stores::FastRetries(2'000));
     ASSERT_NE(store_, nullptr);
     ASSERT_TRUE(*store_->HonoursConditions());
     ASSERT_TRUE(Put("o", "old").ok());
@@ -29,7 +29,7 @@ class StoreFaults : public ::testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
   std::unique_ptr<Store> OpenWithoutRetries() {
-    RemoteStoreOptions options = stores::FastRetries();
+    RemoteStoreOptions options = stores::FastRetries(2'000);
     options.retry.attempts = 1;
     return Open(options);
   }

@@ -5,7 +5,8 @@
 namespace pulse {
 namespace {
 
-constexpr std::array kBenches = {AddBenchCodec, AddBenchKernels, AddBenchExchange, AddBenchSync};
+constexpr std::array kBenches = {AddBenchCodec, AddBenchUpdates, AddBenchKernels, AddBenchExchange,
+                                 AddBenchSync};
 
 }  // namespace
 

@@ -11,5 +11,6 @@ void AddBenchCodec(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchKernels(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchExchange(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchSync(CLI::App& bench, Environment& env, Action& chosen);
+void AddBenchUpdates(CLI::App& bench, Environment& env, Action& chosen);
 
 }  // namespace pulse

@@ -86,8 +86,8 @@ StatusOr<Measured> Measure(ExchangeKind kind, const loco::Sites& sites,
 struct Row {
   double density = 0;
   uint32_t trainers = 0;
-  loco::Estimate modelled;    // for `elements`
-  bool fastest = false;       // of this density and these trainers
+  loco::Estimate modelled = {};  // for `elements`
+  bool fastest = false;          // of this density and these trainers
   double modelled_share = 0;  // received by the rank that receives most, in dense arrays (4N bytes)
   double measured_share = -1;  // the same, counted; below 0: not measured
 };

@@ -127,7 +127,8 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("publish", "Publish a checkpoint as the next version of a run");
   auto a = std::make_shared<PublishArguments>();
-  command->add_option("--bucket", a->bucket, "URI or path of the bucket; made if missing")
+  command
+      ->add_option("--bucket", a->bucket, "URI or path of the bucket; a folder is made if missing")
       ->required();
   command->add_option("--model", a->model, "Checkpoint: .safetensors file or folder")->required();
   command->add_option("--run", a->publisher.run, "Run in the bucket")->capture_default_str();

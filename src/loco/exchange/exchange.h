@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "codec/update_codec.h"
 #include "core/deadline.h"
 #include "core/status.h"
 #include "loco/exchange/contribution.h"
@@ -23,6 +24,11 @@ struct Traffic {
 struct AgreedRound {
   std::span<const uint8_t> contributes;  // 1 for exactly those whose contribution is not absent
   std::span<const uint64_t> entries;     // of the contribution; 0 where there is none
+
+  // How sparse contributions are coded, and what against: the weights that all ranks have. theta
+  // may be empty where the codec does not look at it.
+  UpdateCodec codec = {};
+  std::span<const float> theta = {};
 
   uint64_t total_entries() const;
 };

@@ -59,6 +59,7 @@ struct ExchangeCase {
       }
       inputs.emplace_back(std::move(values), present);
     }
+    theta = inputs.front().dense;
   }
 
   Sites sites() const { return GroupBySite(site_of, static_cast<uint32_t>(site_of.size())); }
@@ -85,7 +86,11 @@ struct ExchangeCase {
       sum = inputs[k].dense;
       mine.dense = sum;
     }
-    return exchange.Sum(mine, {contributes, Entries(sparse)}, sum, Deadline::Never());
+    const std::vector<uint64_t> entries = Entries(sparse);
+    return exchange.Sum(
+        mine,
+        {.contributes = contributes, .entries = entries, .codec = {.name = codec}, .theta = theta},
+        sum, Deadline::Never());
   }
 
   // The canonical sum.
@@ -108,6 +113,8 @@ struct ExchangeCase {
   uint64_t elements;
   std::vector<uint8_t> contributes;
   std::vector<ExchangeInput> inputs;
+  UpdateCodecName codec = UpdateCodecName::kSmall;
+  std::vector<float> theta;  // any weights: all ranks have the same
 };
 
 // K in {1, 2, 3, 4, 8}; one site, one per trainer, even and uneven ones, interleaved ones.

@@ -14,13 +14,13 @@ std::span<float> OwnerPartitioned::OwnedBy(std::span<float> sum, size_t r) const
   return sum.subspan(begin, OwnerBegin(sum.size(), r + 1, ranks) - begin);
 }
 
-Status OwnerPartitioned::SumOwned(const Contribution& mine, std::span<const uint8_t> contributes,
+Status OwnerPartitioned::SumOwned(const Contribution& mine, const AgreedRound& round,
                                   uint64_t begin, std::span<float> sum, Deadline deadline) {
   const size_t ranks = static_cast<size_t>(communicator_.size());
   const size_t me = static_cast<size_t>(communicator_.rank());
   std::vector<Bytes> parts(ranks);
   for (size_t r = 0; r < ranks; ++r) {
-    parts[r] = EncodePayload(mine, begin + OwnerBegin(sum.size(), r, ranks),
+    parts[r] = EncodePayload({kernels_, round}, mine, begin + OwnerBegin(sum.size(), r, ranks),
                              begin + OwnerBegin(sum.size(), r + 1, ranks));
     traffic_.contribution += parts[r].size();
     if (r != me) traffic_.sent += parts[r].size();
@@ -30,15 +30,17 @@ Status OwnerPartitioned::SumOwned(const Contribution& mine, std::span<const uint
   PULSE_RETURN_IF_ERROR(communicator_.AllToAll(to, received, deadline));
   traffic_.received += BytesOfOthers(received, communicator_.rank());
   const std::span<float> owned = OwnedBy(sum, me);
+  const uint64_t first = begin + OwnerBegin(sum.size(), me, ranks);
   PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads(std::move(received), contributes, owned.size()));
-  FoldUpdates(sites_, contributes, kernels_.reduce, updates, owned);
+                         DecodePayloads({kernels_, round}, std::move(received), round.contributes,
+                                        first, first + owned.size()));
+  FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, owned);
   return OkStatus();
 }
 
-Status OwnerPartitioned::SumSegment(const Contribution& mine, std::span<const uint8_t> contributes,
+Status OwnerPartitioned::SumSegment(const Contribution& mine, const AgreedRound& round,
                                     uint64_t begin, std::span<float> sum, Deadline deadline) {
-  PULSE_RETURN_IF_ERROR(SumOwned(mine, contributes, begin, sum, deadline));
+  PULSE_RETURN_IF_ERROR(SumOwned(mine, round, begin, sum, deadline));
   const size_t me = static_cast<size_t>(communicator_.rank());
   const Bytes encoded = EncodePartialSum(OwnedBy(sum, me));
   std::vector<Bytes> sums;
@@ -60,9 +62,8 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
                          AgreeOnSegments(communicator_, mine, round, sum.size(),
                                          kBytesPerSummedElement, memory_bytes_, deadline));
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    PULSE_RETURN_IF_ERROR(SumSegment(mine, round.contributes, borders[i],
-                                     sum.subspan(borders[i], borders[i + 1] - borders[i]),
-                                     deadline));
+    PULSE_RETURN_IF_ERROR(SumSegment(
+        mine, round, borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]), deadline));
   }
   return OkStatus();
 }

@@ -29,10 +29,10 @@ class OwnerPartitioned final : public Exchange {
 
  private:
   // Elements [begin, begin + sum.size()) of the whole array.
-  Status SumSegment(const Contribution& mine, std::span<const uint8_t> contributes, uint64_t begin,
+  Status SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                     std::span<float> sum, Deadline deadline);
   // This rank's range of `sum`, added up.
-  Status SumOwned(const Contribution& mine, std::span<const uint8_t> contributes, uint64_t begin,
+  Status SumOwned(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                   std::span<float> sum, Deadline deadline);
   // Rank r's range of a segment.
   std::span<float> OwnedBy(std::span<float> sum, size_t r) const;

@@ -190,14 +190,16 @@ TEST(PartialSum, RefusesWhatNoEncoderWrites) {
 
 TEST(DecodePayloads, NamesTheTrainerWhoseBytesCantBeRead) {
   const auto array = Array(1000, 3);
-  const Bytes good = EncodePayload({.sparse = nullptr, .dense = array}, 0, 1000);
+  const auto kernels = *kernels::ChooseKernels("auto");
+  const PayloadCoding coding(kernels, {});
+  const Bytes good = EncodePayload(coding, {.sparse = nullptr, .dense = array}, 0, 1000);
   Bytes bad = good;
   bad.pop_back();
   const std::vector<uint8_t> contributes = {1, 0, 1};
-  const auto decoded = DecodePayloads({good, bad, good}, contributes, 1000);
+  const auto decoded = DecodePayloads(coding, {good, bad, good}, contributes, 0, 1000);
   ASSERT_TRUE(decoded.ok()) << decoded.status();  // trainer 1 does not count
   EXPECT_EQ((*decoded)[1].entries(), 0u);
-  const Status status = DecodePayloads({good, good, bad}, contributes, 1000).status();
+  const Status status = DecodePayloads(coding, {good, good, bad}, contributes, 0, 1000).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ToStd(status.message()).substr(0, 19), "update of trainer 2");
 }

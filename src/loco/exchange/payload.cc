@@ -1,24 +1,34 @@
 #include "loco/exchange/payload.h"
 
-#include "codec/sparse_codec.h"
-
 namespace pulse::loco {
+namespace {
 
-Bytes EncodePayload(const Contribution& mine, uint64_t begin, uint64_t end) {
-  if (mine.absent() || begin == end) return {};
-  if (mine.sparse != nullptr && begin == 0 && end == mine.sparse->elements) {
-    return EncodeSparseUpdate(*mine.sparse);  // as it lies, without a copy
-  }
-  return EncodeSparseUpdate(Slice(mine, begin, end));
+std::span<const float> ThetaOf(const PayloadCoding& coding, uint64_t begin, uint64_t end) {
+  if (coding.theta.empty()) return {};
+  return coding.theta.subspan(begin, end - begin);
 }
 
-StatusOr<std::vector<SparseUpdate>> DecodePayloads(std::vector<Bytes> payloads,
+}  // namespace
+
+Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
+                    uint64_t end) {
+  if (mine.absent() || begin == end) return {};
+  const auto theta = ThetaOf(coding, begin, end);
+  if (mine.sparse != nullptr && begin == 0 && end == mine.sparse->elements) {
+    return coding.codec.Encode(coding.kernels, *mine.sparse, theta);  // as it lies, without a copy
+  }
+  return coding.codec.Encode(coding.kernels, Slice(mine, begin, end), theta);
+}
+
+StatusOr<std::vector<SparseUpdate>> DecodePayloads(const PayloadCoding& coding,
+                                                   std::vector<Bytes> payloads,
                                                    std::span<const uint8_t> contributes,
-                                                   uint64_t elements) {
+                                                   uint64_t begin, uint64_t end) {
   std::vector<SparseUpdate> updates(payloads.size());
   for (size_t k = 0; k < payloads.size(); ++k) {
-    if (contributes[k] == 0 || elements == 0) continue;
-    auto update = DecodeSparseUpdate(payloads[k], elements);
+    if (contributes[k] == 0 || begin == end) continue;
+    auto update =
+        coding.codec.Decode(coding.kernels, payloads[k], end - begin, ThetaOf(coding, begin, end));
     if (!update.ok()) return Annotate(update.status(), fmt::format("update of trainer {}", k));
     updates[k] = *std::move(update);
     payloads[k] = Bytes();

@@ -5,18 +5,31 @@
 
 #include "core/bytes.h"
 #include "core/status.h"
-#include "loco/exchange/contribution.h"
+#include "kernels/kernels.h"
+#include "loco/exchange/exchange.h"
 
 namespace pulse::loco {
 
-// Elements [begin, end) of a contribution. Nothing if it is absent or the range is empty.
-Bytes EncodePayload(const Contribution& mine, uint64_t begin, uint64_t end);
+// How the bytes come about: the kernels of this rank, the codec and theta of the round.
+struct PayloadCoding {
+  PayloadCoding(const kernels::KernelTable& kernel_table, const AgreedRound& round)
+      : kernels(kernel_table), codec(round.codec), theta(round.theta) {}
 
-// The updates over `elements` elements that trainers sent, by trainer; empty ones for those with
+  const kernels::KernelTable& kernels;
+  UpdateCodec codec;
+  std::span<const float> theta;
+};
+
+// Elements [begin, end) of a contribution. Nothing if it is absent or the range is empty.
+Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
+                    uint64_t end);
+
+// The updates over elements [begin, end) that trainers sent, by trainer; empty ones for those with
 // contributes[k] == 0. kDataLoss names the trainer whose bytes can't be read.
-StatusOr<std::vector<SparseUpdate>> DecodePayloads(std::vector<Bytes> payloads,
+StatusOr<std::vector<SparseUpdate>> DecodePayloads(const PayloadCoding& coding,
+                                                   std::vector<Bytes> payloads,
                                                    std::span<const uint8_t> contributes,
-                                                   uint64_t elements);
+                                                   uint64_t begin, uint64_t end);
 
 // What came from other ranks.
 uint64_t BytesOfOthers(std::span<const Bytes> messages, int rank);

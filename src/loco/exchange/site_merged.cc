@@ -31,18 +31,18 @@ Status SiteMerged::Send(ByteView message, std::span<const size_t> to, std::vecto
   return OkStatus();
 }
 
-Status SiteMerged::SumSite(const Contribution& mine, std::span<const uint8_t> contributes,
-                           uint64_t begin, std::span<float> sum, Deadline deadline) {
+Status SiteMerged::SumSite(const Contribution& mine, const AgreedRound& round, uint64_t begin,
+                           std::span<float> sum, Deadline deadline) {
   const size_t leader = LeaderOf(my_site_);
-  const Bytes payload = EncodePayload(mine, begin, begin + sum.size());
+  const Bytes payload = EncodePayload({kernels_, round}, mine, begin, begin + sum.size());
   traffic_.contribution += payload.size();
   std::vector<Bytes> payloads;
   PULSE_RETURN_IF_ERROR(Send(payload, {&leader, 1}, payloads, deadline));
   if (!IsLeader()) return OkStatus();
-  std::vector<uint8_t> of_site(contributes.size());
-  for (const uint32_t k : sites_[my_site_]) of_site[k] = contributes[k];
-  PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads(std::move(payloads), of_site, sum.size()));
+  std::vector<uint8_t> of_site(round.contributes.size());
+  for (const uint32_t k : sites_[my_site_]) of_site[k] = round.contributes[k];
+  PULSE_ASSIGN_OR_RETURN(const auto updates, DecodePayloads({kernels_, round}, std::move(payloads),
+                                                            of_site, begin, begin + sum.size()));
   FoldUpdates({sites_[my_site_]}, of_site, kernels_.reduce, updates, sum);
   return OkStatus();
 }
@@ -81,9 +81,9 @@ Status SiteMerged::HandRound(std::span<float> sum, Deadline deadline) {
   return Annotate(DecodePartialSum(totals[LeaderOf(my_site_)], sum), "sum of the site's leader");
 }
 
-Status SiteMerged::SumSegment(const Contribution& mine, std::span<const uint8_t> contributes,
-                              uint64_t begin, std::span<float> sum, Deadline deadline) {
-  PULSE_RETURN_IF_ERROR(SumSite(mine, contributes, begin, sum, deadline));
+Status SiteMerged::SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
+                              std::span<float> sum, Deadline deadline) {
+  PULSE_RETURN_IF_ERROR(SumSite(mine, round, begin, sum, deadline));
   // Which steps there are is the same on all ranks.
   if (sites_.size() > 1) PULSE_RETURN_IF_ERROR(SumSites(sum, deadline));
   return HandRound(sum, deadline);
@@ -96,9 +96,8 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
                          AgreeOnSegments(communicator_, mine, round, sum.size(),
                                          kBytesPerSummedElement, memory_bytes_, deadline));
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    PULSE_RETURN_IF_ERROR(SumSegment(mine, round.contributes, borders[i],
-                                     sum.subspan(borders[i], borders[i + 1] - borders[i]),
-                                     deadline));
+    PULSE_RETURN_IF_ERROR(SumSegment(
+        mine, round, borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]), deadline));
   }
   return OkStatus();
 }

@@ -28,10 +28,10 @@ class SiteMerged final : public Exchange {
   size_t LeaderOf(size_t site) const { return sites_[site].front(); }
   bool IsLeader() const { return me_ == LeaderOf(my_site_); }
   // Elements [begin, begin + sum.size()) of the whole array.
-  Status SumSegment(const Contribution& mine, std::span<const uint8_t> contributes, uint64_t begin,
+  Status SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                     std::span<float> sum, Deadline deadline);
   // On leaders: `sum` becomes the site's.
-  Status SumSite(const Contribution& mine, std::span<const uint8_t> contributes, uint64_t begin,
+  Status SumSite(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                  std::span<float> sum, Deadline deadline);
   // On leaders: from the site's sum to the total.
   Status SumSites(std::span<float> sum, Deadline deadline);

@@ -1,5 +1,6 @@
 #include "loco/exchange/sparse_all_gather.h"
 
+#include <functional>
 #include <future>
 #include <vector>
 
@@ -14,11 +15,12 @@ constexpr uint64_t kWorthOverlapping = 1'000'000;  // entries: tens of milliseco
 
 }  // namespace
 
-Status SparseAllGather::Fold(std::vector<Bytes> payloads, std::span<const uint8_t> contributes,
+Status SparseAllGather::Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
                              std::span<float> sum) const {
   PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads(std::move(payloads), contributes, sum.size()));
-  FoldUpdates(sites_, contributes, kernels_.reduce, updates, sum);
+                         DecodePayloads({kernels_, round}, std::move(payloads), round.contributes,
+                                        begin, begin + sum.size()));
+  FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, sum);
   return OkStatus();
 }
 
@@ -36,7 +38,9 @@ Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
   const auto policy = segments > 1 ? std::launch::async : std::launch::deferred;
   std::future<Bytes> encoding;
   std::future<Status> folding;
-  const auto encode = [&](size_t i) { return EncodePayload(mine, borders[i], borders[i + 1]); };
+  const auto encode = [&](size_t i) {
+    return EncodePayload({kernels_, round}, mine, borders[i], borders[i + 1]);
+  };
   Bytes payload = encode(0);
   // Returning early waits for both threads: their futures' destructors do.
   for (size_t i = 0; i < segments; ++i) {
@@ -47,8 +51,9 @@ Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
     traffic_.sent += payload.size() * (payloads.size() - 1);
     traffic_.received += BytesOfOthers(payloads, communicator_.rank());
     if (folding.valid()) PULSE_RETURN_IF_ERROR(folding.get());
-    folding = std::async(policy, &SparseAllGather::Fold, this, std::move(payloads),
-                         round.contributes, sum.subspan(borders[i], borders[i + 1] - borders[i]));
+    folding =
+        std::async(policy, &SparseAllGather::Fold, this, std::move(payloads), std::cref(round),
+                   borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]));
     if (encoding.valid()) payload = encoding.get();
   }
   return folding.get();

@@ -32,8 +32,8 @@ class SparseAllGather final : public Exchange {
   Traffic traffic() const override { return traffic_; }
 
  private:
-  // The canonical sum of what all ranks sent of one segment.
-  Status Fold(std::vector<Bytes> payloads, std::span<const uint8_t> contributes,
+  // The canonical sum of what all ranks sent of the segment that begins there.
+  Status Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
               std::span<float> sum) const;
 
   Communicator& communicator_;

@@ -215,6 +215,11 @@ TEST(S3Xml, ReadsListsAndErrors) {
   EXPECT_EQ(error.code, "NoSuchKey");
   EXPECT_EQ(error.message, "not there");
   EXPECT_EQ(error.region, "r");
+  const std::string_view upload = "<Any><UploadId>u</UploadId><Deep><ETag>e</ETag></Deep></Any>";
+  EXPECT_EQ(*ParseS3Field(AsBytes(upload), "UploadId"), "u");
+  EXPECT_FALSE(ParseS3Field(AsBytes(upload), "ETag").ok());
+  EXPECT_FALSE(
+      ParseS3Field(AsBytes(std::string_view("<Error><ETag>e</ETag></Error>")), "ETag").ok());
   EXPECT_EQ(ParseS3Error("<html>busy</html>").code, "");
 }
 

@@ -63,7 +63,7 @@ std::string S3Client::UrlOf(const S3Call& call) const {
   }
   // A slash behind the bucket's name: a path is never empty in what is signed.
   url += fmt::format("/{}", PercentEncode(call.key, /*keep_slashes=*/true));
-  if (!call.query.empty()) url += "?" + EncodeQuery(call.query);
+  if (!call.query.empty()) url += fmt::format("?{}", EncodeQuery(call.query));
   return url;
 }
 

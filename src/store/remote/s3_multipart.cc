@@ -9,6 +9,7 @@ namespace pulse {
 namespace {
 
 constexpr uint64_t kMaxParts = 10'000;  // S3's own limit
+constexpr int kUploads = 3;             // of one object, where the server wants it begun again
 
 class Upload {
  public:
@@ -26,8 +27,7 @@ class Upload {
         .method = "POST", .key = key_, .query = {{"uploads", ""}}, .permission = "s3:PutObject"};
     PULSE_ASSIGN_OR_RETURN(const S3Reply reply, client_.Run(call));
     if (!reply.response.ok()) return client_.ErrorOf(call, reply);
-    PULSE_ASSIGN_OR_RETURN(id_,
-                           ParseS3Field(reply.body, "InitiateMultipartUploadResult", "UploadId"));
+    PULSE_ASSIGN_OR_RETURN(id_, ParseS3Field(reply.body, "UploadId"));
     return OkStatus();
   }
 
@@ -60,7 +60,7 @@ class Upload {
       return client_.ErrorOf(call, reply);
     }
     finished_ = true;
-    auto etag = ParseS3Field(reply.body, "CompleteMultipartUploadResult", "ETag");
+    auto etag = ParseS3Field(reply.body, "ETag");
     if (etag.ok()) return etag;
     // An error may come behind a 200, as the status is sent before the work is done.
     finished_ = false;
@@ -68,6 +68,9 @@ class Upload {
     return Unavailable("finishing the upload failed ({} {})", error.code,
                        client_.Redacted(error.message));
   }
+
+  // The server has lost the thread of this upload, and wants another one.
+  bool wants_restart() const { return wants_restart_; }
 
   void AbortUnlessFinished() {
     if (finished_ || id_.empty()) return;
@@ -118,7 +121,13 @@ class Upload {
                       .body = part,
                       .permission = "s3:PutObject"};
     PULSE_ASSIGN_OR_RETURN(const S3Reply reply, client_.Run(call));
-    if (!reply.response.ok()) return client_.ErrorOf(call, reply);
+    if (!reply.response.ok()) {
+      // rclone passes parts on as they come, and can't take one again.
+      if (reply.error.code == "InvalidPart" || reply.error.code == "NoSuchUpload") {
+        wants_restart_ = true;
+      }
+      return client_.ErrorOf(call, reply);
+    }
     etags_[i] = reply.response.Header("etag");
     if (etags_[i].empty()) return Unavailable("the server gave part {} no etag", i + 1);
     return OkStatus();
@@ -132,7 +141,7 @@ class Upload {
   std::string id_;
   std::vector<std::string> etags_;  // by part; each written by one thread
   std::atomic<size_t> next_ = 0;
-  std::atomic<bool> failed_ = false;
+  std::atomic<bool> failed_ = false, wants_restart_ = false;
   std::mutex mutex_;
   Status failure_;  // guarded by mutex_
   bool finished_ = false;
@@ -142,12 +151,14 @@ class Upload {
 
 StatusOr<std::string> PutInParts(S3Client& client, const std::string& key, const ByteSource& source,
                                  const MultipartOptions& options) {
-  Upload upload(client, key, source, options);
-  PULSE_RETURN_IF_ERROR(upload.Begin());
-  const Status put = upload.PutParts();
-  StatusOr<std::string> etag = put.ok() ? upload.Complete() : StatusOr<std::string>(put);
-  upload.AbortUnlessFinished();
-  return etag;
+  for (int left = kUploads;; --left) {
+    Upload upload(client, key, source, options);
+    PULSE_RETURN_IF_ERROR(upload.Begin());
+    const Status put = upload.PutParts();
+    StatusOr<std::string> etag = put.ok() ? upload.Complete() : StatusOr<std::string>(put);
+    upload.AbortUnlessFinished();
+    if (etag.ok() || !upload.wants_restart() || left == 1) return etag;
+  }
 }
 
 }  // namespace pulse

@@ -145,14 +145,15 @@ StatusOr<S3ListResult> ParseS3ListResult(ByteView body) {
   return result;
 }
 
-StatusOr<std::string> ParseS3Field(ByteView body, std::string_view root, std::string_view name) {
+StatusOr<std::string> ParseS3Field(ByteView body, std::string_view name) {
   std::string field;
-  XmlWalk walk(
-      [&, wanted = fmt::format("{}/{}", root, name)](std::string_view path, std::string&& text) {
-        if (path == wanted) field = std::move(text);
-      });
+  XmlWalk walk([&](std::string_view path, std::string&& text) {
+    const size_t slash = path.find('/');
+    if (slash == std::string_view::npos || path.substr(0, slash) == "Error") return;
+    if (path.substr(slash + 1) == name) field = std::move(text);
+  });
   PULSE_RETURN_IF_ERROR(walk.Run(body));
-  if (field.empty()) return DataLoss("it has no {} in a {}", name, root);
+  if (field.empty()) return DataLoss("the server's answer has no {}", name);
   return field;
 }
 

@@ -29,8 +29,9 @@ struct S3ListResult {
 // kDataLoss for anything else.
 StatusOr<S3ListResult> ParseS3ListResult(ByteView body);
 
-// The text of <root><name>: an upload's id, a finished upload's etag. kDataLoss if it is not there.
-StatusOr<std::string> ParseS3Field(ByteView body, std::string_view root, std::string_view name);
+// The text of <name> directly in the root: an upload's id, a finished upload's etag. kDataLoss if
+// it is not there, or the root is an <Error>. (Servers don't agree on the root's name.)
+StatusOr<std::string> ParseS3Field(ByteView body, std::string_view name);
 
 // "2026-01-31T08:15:00.000Z" in nanoseconds since 1970; 0 if it is no time.
 int64_t ParseS3Time(std::string_view text);

@@ -1,0 +1,20 @@
+// gate.h on a CUDA device, over a whole array: gate, residual and compaction in one pass.
+#pragma once
+
+#include "device/memory.h"
+#include "kernels/cuda/compact.h"
+#include "kernels/gate/gate.h"
+
+namespace pulse::kernels {
+
+// The contract of GateFn, on device memory, element-aligned; 16-byte alignment is faster. target
+// (compact.h) gets the positions, `values` (room for all elements) the s of each; together with
+// target.starts they are a sparse update. Nothing is ever dropped for want of room: whoever has
+// less calls it for ranges of whole blocks of 2^20 elements. Enqueued on `stream`; the arrays must
+// live until it has run. Bit-equal to the reference. A non-zero code: the launch was refused, and
+// theta, w and residual are as before.
+DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<const float> w,
+                    DeviceSpan<float> residual, const CompactTarget& target,
+                    DeviceSpan<float> values, DeviceStream stream);
+
+}  // namespace pulse::kernels
