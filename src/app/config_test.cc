@@ -34,8 +34,9 @@ TEST(Config, AnEmptyFileIsAllDefaults) {
 }
 
 TEST(Config, ErrorsNameFileLineKeyAndWhatWasExpected) {
-  EXPECT_THAT(ErrorOf("loco:\n  local_step: 4\n"),
-              StartsWith("a.yaml:2: unknown key \"loco.local_step\"; known here: deadline, "));
+  EXPECT_THAT(
+      ErrorOf("loco:\n  local_step: 4\n"),
+      StartsWith("a.yaml:2: unknown key \"loco.local_step\"; known here: codec, deadline, "));
   EXPECT_EQ(ErrorOf("loco:\n  mode: diloco\n  local_steps: eight\n"),
             "a.yaml:3: loco.local_steps must be a whole number from 1 to 100000, not \"eight\"");
   EXPECT_EQ(ErrorOf("loco:\n  local_steps: -1\n"),
