@@ -41,7 +41,9 @@ template <typename Word>
 uint32_t TopOf(ByteView words, const kernels::WordLayout& layout) {
   std::array<uint32_t, 2048> histogram = {};
   const size_t count = words.size() / sizeof(Word);
-  const size_t stride = std::max<size_t>(1, count / kSampleWords);
+  // Odd, so that it walks through all columns of rows of any usual length: an even one would meet
+  // the same few columns in every row, outliers or not.
+  const size_t stride = (count / kSampleWords) | 1;
   size_t sampled = 0;
   for (size_t i = 0; i < count; i += stride, ++sampled) {
     ++histogram[kernels::ExponentOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout)];

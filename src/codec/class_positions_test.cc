@@ -116,6 +116,14 @@ TEST(ClassPositions, TakeTheTopExponentFromWhatIsCommon) {
   EXPECT_EQ(top(), 0x4000u >> 7);
 }
 
+// An even step through the words would see this column in every sample.
+TEST(ClassPositions, AColumnOfOutliersDoesNotMoveTheTopExponent) {
+  std::vector<uint16_t> words(1 << 20, 0x3c80);
+  for (size_t i = 0; i < words.size(); i += 4096) words[i] = 0x7fc1;
+  EXPECT_EQ(TopExponent(AsBytes(std::span<const uint16_t>(words)), LayoutOf(DType::kBF16)),
+            0x3c80u >> 7);
+}
+
 TEST(ClassPositions, DecodeGivesAnErrorOrTheOneSpellingForDamagedBytes) {
   const std::vector<uint16_t> words = AwkwardWords(5000, 3);
   const ByteView before = AsBytes(std::span<const uint16_t>(words));

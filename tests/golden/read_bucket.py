@@ -190,7 +190,7 @@ EXPONENTS = {"BF16": (7, 0xff), "F16": (10, 0x1f), "F32": (23, 0xff), "F64": (52
 def small_block(words, streams, entries, dtype, width):
     shift, mask = EXPONENTS.get(dtype, (0, 0))
     exponents = [word >> shift & mask for word in words]
-    sample = exponents[::max(1, len(words) // 4096)]
+    sample = exponents[::len(words) // 4096 | 1]
     top = mask
     while top > 0 and sum(e >= top for e in sample) <= len(sample) // 1024:
         top -= 1
