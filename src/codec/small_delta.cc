@@ -8,7 +8,7 @@
 #include "codec/class_positions.h"
 #include "codec/class_steps.h"
 #include "codec/container.h"
-#include "codec/word_arrays.h"
+#include "codec/word_blocks.h"
 
 namespace pulse {
 namespace {
@@ -114,48 +114,14 @@ class BlockApplier {
 
 StatusOr<WordDelta> EncodeSmallDelta(const kernels::KernelTable& kernels, ByteView before,
                                      ByteView after, DType dtype) {
-  const size_t word_bytes = SizeOf(dtype);
-  PULSE_RETURN_IF_ERROR(Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), kWhat));
-  const size_t words = before.size() / word_bytes;
-  ContainerWriter writer({.codec = CodecId::kWordDeltaSmall,
-                          .word_bytes = static_cast<uint8_t>(word_bytes),
-                          .elements = words});
-  BlockEncoder encoder(kernels, dtype, std::min<size_t>(words, kContainerBlockElements));
-  uint64_t total = 0;
-  const size_t block_bytes = kContainerBlockElements * word_bytes;
-  for (size_t at = 0; at < before.size(); at += block_bytes) {
-    const size_t length = std::min(block_bytes, before.size() - at);
-    const uint32_t changed =
-        encoder.Encode(before.subspan(at, length), after.subspan(at, length), writer.bytes());
-    writer.CloseBlock(changed);
-    total += changed;
-  }
-  return WordDelta{.bytes = writer.Finish(), .changed = total};
+  return EncodeWordBlocks(CodecId::kWordDeltaSmall, kWhat, before, after, SizeOf(dtype),
+                          [&](size_t words) { return BlockEncoder(kernels, dtype, words); });
 }
 
 Status ApplySmallDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
                        DType dtype, ByteSpan after) {
-  const size_t word_bytes = SizeOf(dtype);
-  PULSE_RETURN_IF_ERROR(Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), kWhat));
-  PULSE_RETURN_IF_ERROR(Annotate(CheckApartOrSame(before, after), kWhat));
-  auto view = ContainerView::Parse(delta);
-  if (!view.ok()) return Annotate(view.status(), kWhat);
-  PULSE_RETURN_IF_ERROR(Annotate(view->Expect({.codec = CodecId::kWordDeltaSmall,
-                                               .word_bytes = static_cast<uint8_t>(word_bytes),
-                                               .elements = before.size() / word_bytes}),
-                                 kWhat));
-  BlockApplier applier(kernels, dtype);
-  for (uint64_t b = 0; b < view->blocks(); ++b) {
-    const ContainerView::Block block = view->block(b);
-    const size_t at = block.first * word_bytes;
-    const ByteSpan words = after.subspan(at, block.elements * word_bytes);
-    if (words.data() != before.data() + at) {
-      std::memcpy(words.data(), before.data() + at, words.size());
-    }
-    const Status applied = applier.Apply(block, words);
-    if (!applied.ok()) return Annotate(applied, fmt::format("{}, block {}", kWhat, b));
-  }
-  return OkStatus();
+  return ApplyWordBlocks(CodecId::kWordDeltaSmall, kWhat, delta, before, SizeOf(dtype), after,
+                         BlockApplier(kernels, dtype));
 }
 
 }  // namespace pulse

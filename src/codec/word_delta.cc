@@ -8,7 +8,7 @@
 #include "codec/gaps.h"
 #include "codec/sections.h"
 #include "codec/steps.h"
-#include "codec/word_arrays.h"
+#include "codec/word_blocks.h"
 
 namespace pulse {
 namespace {
@@ -81,48 +81,14 @@ class BlockApplier {
 
 StatusOr<WordDelta> EncodeWordDelta(const kernels::KernelTable& kernels, ByteView before,
                                     ByteView after, size_t word_bytes) {
-  PULSE_RETURN_IF_ERROR(
-      Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), "word delta"));
-  const size_t words = before.size() / word_bytes;
-  ContainerWriter writer({.codec = CodecId::kWordDeltaFast,
-                          .word_bytes = static_cast<uint8_t>(word_bytes),
-                          .elements = words});
-  BlockEncoder encoder(kernels, word_bytes, std::min<size_t>(words, kContainerBlockElements));
-  uint64_t total = 0;
-  const size_t block_bytes = kContainerBlockElements * word_bytes;
-  for (size_t at = 0; at < before.size(); at += block_bytes) {
-    const size_t length = std::min(block_bytes, before.size() - at);
-    const uint32_t changed =
-        encoder.Encode(before.subspan(at, length), after.subspan(at, length), writer.bytes());
-    writer.CloseBlock(changed);
-    total += changed;
-  }
-  return WordDelta{.bytes = writer.Finish(), .changed = total};
+  return EncodeWordBlocks(CodecId::kWordDeltaFast, "word delta", before, after, word_bytes,
+                          [&](size_t words) { return BlockEncoder(kernels, word_bytes, words); });
 }
 
 Status ApplyWordDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
                       size_t word_bytes, ByteSpan after) {
-  PULSE_RETURN_IF_ERROR(
-      Annotate(CheckWordArrays(before.size(), after.size(), word_bytes), "word delta"));
-  PULSE_RETURN_IF_ERROR(Annotate(CheckApartOrSame(before, after), "word delta"));
-  auto view = ContainerView::Parse(delta);
-  if (!view.ok()) return Annotate(view.status(), "word delta");
-  PULSE_RETURN_IF_ERROR(Annotate(view->Expect({.codec = CodecId::kWordDeltaFast,
-                                               .word_bytes = static_cast<uint8_t>(word_bytes),
-                                               .elements = before.size() / word_bytes}),
-                                 "word delta"));
-  BlockApplier applier(kernels, word_bytes);
-  for (uint64_t b = 0; b < view->blocks(); ++b) {
-    const ContainerView::Block block = view->block(b);
-    const size_t at = block.first * word_bytes;
-    const ByteSpan words = after.subspan(at, block.elements * word_bytes);
-    if (words.data() != before.data() + at) {
-      std::memcpy(words.data(), before.data() + at, words.size());
-    }
-    const Status applied = applier.Apply(block, words);
-    if (!applied.ok()) return Annotate(applied, fmt::format("word delta, block {}", b));
-  }
-  return OkStatus();
+  return ApplyWordBlocks(CodecId::kWordDeltaFast, "word delta", delta, before, word_bytes, after,
+                         BlockApplier(kernels, word_bytes));
 }
 
 }  // namespace pulse
