@@ -79,16 +79,7 @@ double ReadRate(Clock& clock, Workers& workers, size_t repeats, const CodecData&
   std::atomic<uint64_t> sink = 0;
   const Timing read = TimeRepeated(clock, repeats, [&] {
     RunRanges(workers, data.before.size(), kBlock, [&](uint64_t begin, uint64_t end) {
-      uint16_t sums[128] = {};  // enough independent ones for any vector width
-      uint64_t i = begin;
-      for (; i + 128 <= end; i += 128) {
-        for (size_t lane = 0; lane < 128; ++lane) {
-          sums[lane] = static_cast<uint16_t>(sums[lane] + data.before[i + lane]);
-        }
-      }
-      uint64_t sum = 0;
-      for (const uint16_t s : sums) sum += s;
-      sink += sum;
+      sink += SumOfWords(AsBytes(std::span(data.before).subspan(begin, end - begin)));
     });
   });
   return 2e-9 * static_cast<double>(data.before.size()) / read.best_s;
@@ -206,7 +197,6 @@ void Print(const json& result) {
 StatusOr<json> Measure(Environment& env, const BenchCodecArguments& a,
                        const kernels::KernelTable& kernels, const CodecData& data) {
   const Bound bound = BoundOf(data);
-  const size_t all = a.threads != 0 ? a.threads : std::max(1u, std::thread::hardware_concurrency());
   json result = {{"data", data.name},
                  {"elements", data.before.size()},
                  {"kernels", kernels.name},
@@ -218,7 +208,7 @@ StatusOr<json> Measure(Environment& env, const BenchCodecArguments& a,
                  {"rows", json::array()},
                  {"read_gb_per_s", json::object()}};
   CodecBench bench(env, data, bound, a.repeats);
-  for (const size_t threads : all == 1 ? std::vector<size_t>{1} : std::vector<size_t>{1, all}) {
+  for (const size_t threads : ThreadCounts(a.threads)) {
     Workers workers(threads);
     const double read = ReadRate(env.clock, workers, a.repeats, data);
     result["read_gb_per_s"][std::to_string(threads)] = read;
@@ -266,13 +256,9 @@ void AddBenchCodec(CLI::App& bench, Environment& env, Action& chosen) {
                                   fmt::join(CodecDataNames(), ", ")));
   command->add_option("--pair", a->pairs,
                       "BEFORE,AFTER: two checkpoints; all pairs together are one data set");
-  command->add_option("--threads", a->threads, "Beside 1; 0: the machine's")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1024}))
-      ->capture_default_str();
-  command->add_option("--repeats", a->repeats, "Of each measurement")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1000}))
-      ->capture_default_str();
-  command->add_option("--kernels", a->kernels, "auto, simd or reference")->capture_default_str();
+  AddThreadsOption(*command, a->threads);
+  AddRepeatsOption(*command, a->repeats);
+  AddKernelsOption(*command, a->kernels);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return BenchCodec(env, *a); }; });
 }

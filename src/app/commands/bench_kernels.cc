@@ -75,15 +75,7 @@ MemoryCost MeasureMemory(Clock& clock, Workers& workers, size_t repeats, Data& d
   std::atomic<uint64_t> sink = 0;
   const Timing read = TimeRepeated(clock, repeats, [&] {
     RunRanges(workers, n, kPiece, [&](uint64_t begin, uint64_t end) {
-      const auto* words = reinterpret_cast<const uint32_t*>(data.g.data());
-      uint32_t sums[32] = {};  // enough independent ones for any vector width
-      uint64_t i = begin;
-      for (; i + 32 <= end; i += 32) {
-        for (int lane = 0; lane < 32; ++lane) sums[lane] += words[i + static_cast<uint64_t>(lane)];
-      }
-      uint64_t sum = 0;
-      for (const uint32_t s : sums) sum += s;
-      sink += sum;
+      sink += SumOfWords(AsBytes(std::span<const float>(data.g).subspan(begin, end - begin)));
     });
   });
   const Timing update = TimeRepeated(clock, repeats, [&] {
@@ -301,10 +293,9 @@ json Measure(Environment& env, const BenchArguments& a, const kernels::KernelTab
 
 Status BenchKernels(Environment& env, const BenchArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels(a.kernels));
-  const size_t all = a.threads != 0 ? a.threads : std::max(1u, std::thread::hardware_concurrency());
   Data data(a.elements);
   json results = json::array();
-  for (const size_t threads : all == 1 ? std::vector<size_t>{1} : std::vector<size_t>{1, all}) {
+  for (const size_t threads : ThreadCounts(a.threads)) {
     results.push_back(Measure(env, a, kernels, data, threads));
     if (!env.console.json) Print(results.back());
   }
@@ -323,13 +314,9 @@ void AddBenchKernels(CLI::App& bench, Environment& env, Action& chosen) {
                    "Of each array (36 bytes an element in all); far more than the caches hold")
       ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 34))
       ->capture_default_str();
-  command->add_option("--threads", a->threads, "Beside 1; 0: the machine's")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1024}))
-      ->capture_default_str();
-  command->add_option("--repeats", a->repeats, "Of each measurement")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1000}))
-      ->capture_default_str();
-  command->add_option("--kernels", a->kernels, "auto, simd or reference")->capture_default_str();
+  AddThreadsOption(*command, a->threads);
+  AddRepeatsOption(*command, a->repeats);
+  AddKernelsOption(*command, a->kernels);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return BenchKernels(env, *a); }; });
 }

@@ -218,13 +218,7 @@ RoundCosts MeasureRound(Clock& clock, size_t repeats, const kernels::KernelTable
   uint64_t sink = 0;
   const Timing read = TimeRepeated(clock, repeats, [&] {
     for (const auto* array : {&t.theta, &t.w, &t.m, &t.v, &t.residual, &t.momentum}) {
-      uint32_t sums[32] = {};  // enough independent ones for any vector width
-      for (uint64_t i = 0; i + 32 <= n; i += 32) {
-        for (uint64_t lane = 0; lane < 32; ++lane) {
-          sums[lane] += std::bit_cast<uint32_t>((*array)[i + lane]);
-        }
-      }
-      for (const uint32_t s : sums) sink += s;
+      sink += SumOfWords(AsBytes(std::span<const float>(*array)));
     }
   });
   [[maybe_unused]] volatile uint64_t keep = sink;
@@ -329,10 +323,8 @@ void AddBenchUpdates(CLI::App& bench, Environment& env, Action& chosen) {
   command->add_option("--elements", a->elements, "Parameters of the simulated trainer")
       ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 32))
       ->capture_default_str();
-  command->add_option("--repeats", a->repeats, "Of each measurement")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1000}))
-      ->capture_default_str();
-  command->add_option("--kernels", a->kernels, "auto, simd or reference")->capture_default_str();
+  AddRepeatsOption(*command, a->repeats);
+  AddKernelsOption(*command, a->kernels);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return BenchUpdates(env, *a); }; });
 }
