@@ -10,8 +10,8 @@
 
 namespace pulse::kernels {
 
-// words: a multiple of word_bytes (1, 2, 4 or 8) long, any alignment. positions: strictly ascending
-// and in range (the caller has checked). steps: positions.size() little-endian words of word_bytes.
+// words: a multiple of word_bytes (1, 2, 4 or 8) long, any alignment. positions: distinct and in
+// range (the caller has checked). steps: positions.size() little-endian words of word_bytes.
 using ApplyFn = void (*)(ByteSpan words, size_t word_bytes, std::span<const uint32_t> positions,
                          ByteView steps);
 

@@ -4,13 +4,13 @@ namespace pulse::kernels {
 
 std::span<const ClassRankBody> ClassRankBodies() {
   static constexpr ClassRankBody kBodies[] = {{.name = "reference",
+                                               .largest_exponent = LargestExponentRef,
                                                .classify = ClassifyRef,
-                                               .classify_words = ClassifyWordsRef,
                                                .rank = RankRef,
                                                .select = SelectRef},
                                               {.name = "simd",
+                                               .largest_exponent = LargestExponentSimd,
                                                .classify = ClassifySimd,
-                                               .classify_words = ClassifyWordsSimd,
                                                .rank = RankSimd,
                                                .select = SelectSimd}};
   return kBodies;

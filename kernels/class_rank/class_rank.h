@@ -1,10 +1,13 @@
-// Positions as ranks among the elements of their class, and back.
+// Positions as ranks among the words of their class, and back.
 //
-// A sparse update's entries are frequent where theta is small and rare where it is large. So its
-// codec counts positions among elements of like magnitude, which every trainer sees in theta:
+// A change is frequent where a weight is small and rare where it is large. So codecs count
+// positions among words of like magnitude, which writer and reader both see in the old words:
 //
-//   class of i   = min(largest exponent field in theta - exponent field of theta_i, 15)
+//   class of i   = clamp(top - exponent of word i, 0, 15)
 //   rank of i    = |{ j < i : class of j = class of i }|
+//
+// Classes are kept as bit planes in tiles of 2,048 words, so that the words of a class are counted
+// by population counts, 256 at a time.
 #pragma once
 
 #include <array>
@@ -18,13 +21,30 @@
 namespace pulse::kernels {
 
 inline constexpr size_t kRankClasses = 16;
+inline constexpr size_t kTileWords = 2048;
+inline constexpr size_t kTileParts = 8;  // of 256 words
 
-// By class, a number of elements or of positions.
+// By class, a number of words or of positions.
 using ClassCounts = std::array<uint32_t, kRankClasses>;
 
-// Overwrites classes (as long as theta, at most 2^20) by the formula above. Any bits: NaN and
-// infinity have the largest exponent field there is, zeros and denormals the smallest.
-using ClassifyFn = void (*)(std::span<const float> theta, std::span<uint8_t> classes);
+// Bit i % 64 of planes[p * kTileGroups + i / 64] is bit p of the class of the tile's word i.
+inline constexpr size_t kTileGroups = kTileWords / 64;
+inline constexpr size_t kClassPlanes = 4;
+struct alignas(64) ClassTile {
+  std::array<uint64_t, kClassPlanes * kTileGroups> planes;
+};
+
+// Of the tile's words of class c: before[c][part], those in parts before that one; all[c].
+struct alignas(16) TileCounts {
+  std::array<std::array<uint16_t, kTileParts>, kRankClasses> before;
+  std::array<uint16_t, kRankClasses> all;
+
+  bool operator==(const TileCounts&) const = default;
+};
+
+constexpr size_t TilesOf(size_t words) {
+  return (words + kTileWords - 1) / kTileWords;
+}
 
 // Where words keep their exponents: (word >> exponent_shift) & exponent_mask. Mask 0: one class.
 struct WordLayout {
@@ -33,26 +53,31 @@ struct WordLayout {
   uint32_t exponent_mask = 0;  // below 2^11, and below 2^(8 word_bytes - exponent_shift)
 };
 
-// The same for words of any layout, counted down from an exponent that the caller chose:
-//   class of i = clamp(top - exponent of word i, 0, 15)
-// classes: one per word; words at any alignment.
-using ClassifyWordsFn = void (*)(ByteView words, const WordLayout& layout, uint32_t top,
-                                 std::span<uint8_t> classes);
+inline constexpr WordLayout kFloatLayout = {4, 23, 0xff};
 
-// positions: strictly ascending, below classes.size() <= 2^20. classes: each below kRankClasses.
-// Writes the rank of each position to ranks (as long as positions). Returns the elements by class.
-using RankFn = ClassCounts (*)(std::span<const uint8_t> classes,
-                               std::span<const uint32_t> positions, uint32_t* ranks);
+// The largest exponent field of theta; 0 of nothing. NaN and infinity have the largest there is.
+using LargestExponentFn = uint32_t (*)(std::span<const float> theta);
 
-// The inverse. ranks: those of class 0, strictly ascending and below the number of its elements,
-// then those of class 1, ...; entries[c] of class c. Writes their positions, ascending.
-using SelectFn = void (*)(std::span<const uint8_t> classes, const ClassCounts& entries,
-                          const uint32_t* ranks, uint32_t* positions);
+// Overwrites tiles and counts, TilesOf(words) of each, by the formula above. words: whole ones, at
+// any alignment, at most 2^20. Behind the last one the planes are ones, and count for nothing.
+using ClassifyFn = void (*)(ByteView words, const WordLayout& layout, uint32_t top,
+                            std::span<ClassTile> tiles, std::span<TileCounts> counts);
+
+// positions: strictly ascending, of words. Writes the class and the rank of each (as many as there
+// are positions). counts: as classified; where a tile's are all zeros, it has no part in the
+// ranks, and no position lies in it.
+using RankFn = void (*)(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+                        std::span<const uint32_t> positions, uint8_t* classes, uint32_t* ranks);
+
+// The inverse. ranks: those of class 0, strictly ascending and below the sum of its counts, then
+// those of class 1, ...; entries[c] of class c. Writes the position of each, in the same order.
+using SelectFn = void (*)(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+                          const ClassCounts& entries, const uint32_t* ranks, uint32_t* positions);
 
 struct ClassRankBody {
   std::string_view name;
+  LargestExponentFn largest_exponent;
   ClassifyFn classify;
-  ClassifyWordsFn classify_words;
   RankFn rank;
   SelectFn select;
 };

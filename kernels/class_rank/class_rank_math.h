@@ -1,4 +1,4 @@
-// The class of one word.
+// The class of one word, from the word and from a tile.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,16 @@ template <typename Word>
 uint8_t ClassOf(Word word, const WordLayout& layout, uint32_t top) {
   const uint32_t below = top - std::min(ExponentOf(word, layout), top);
   return static_cast<uint8_t>(std::min<uint32_t>(below, uint32_t{kRankClasses - 1}));
+}
+
+// The class of word i of a tile.
+inline uint8_t ClassAt(const ClassTile& tile, size_t i) {
+  const uint64_t* const planes = tile.planes.data() + i / 64;
+  uint64_t c = 0;
+  for (size_t p = 0; p < kClassPlanes; ++p) {
+    c |= (planes[p * kTileGroups] >> i % 64 & 1) << p;
+  }
+  return static_cast<uint8_t>(c);
 }
 
 }  // namespace pulse::kernels

@@ -1,3 +1,4 @@
+#define HWY_WANT_AVX3_DL  // for its population counts
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/class_rank/class_rank_simd.cc"
 #include <hwy/foreach_target.h>
@@ -8,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/arithmetic/prefetch.h"
 #include "kernels/class_rank/class_rank_bodies.h"
 #include "kernels/class_rank/class_rank_math.h"
 
@@ -20,81 +22,37 @@ HWY_BEFORE_NAMESPACE();
 namespace pulse::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kWord = 64;  // elements at a time: one bit each
 constexpr uint64_t kOne = 1;
+// A group is 64 words, one bit each.
+constexpr size_t kGroups = kTileGroups;
+constexpr size_t kPlanes = kClassPlanes;
 
-// Bit i of the result: classes[i] == c, for 64 elements.
-HWY_INLINE uint64_t MembersOf(uint8_t c, const uint8_t* classes) {
-  const hn::CappedTag<uint8_t, kWord> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto wanted = hn::Set(d, c);
-  uint64_t members = 0;
-  for (size_t i = 0; i < kWord; i += lanes) {
-    uint8_t bits[8] = {};
-    hn::StoreMaskBits(d, hn::Eq(hn::LoadU(d, classes + i), wanted), bits);
-    uint64_t word;
-    std::memcpy(&word, bits, sizeof(word));
-    members |= word << i;
-  }
-  return members;
-}
-
-// Where the bit number `rank` of `members` lies; there are more than `rank`.
-HWY_INLINE uint32_t SelectBit(uint64_t members, uint32_t rank) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
-    HWY_TARGET == HWY_AVX3_ZEN4
-  return static_cast<uint32_t>(std::countr_zero(_pdep_u64(kOne << rank, members)));
-#else
-  for (; rank > 0; --rank) members &= members - 1;
-  return static_cast<uint32_t>(std::countr_zero(members));
-#endif
-}
-
-// Calls word(first element, members by class) for each 64 elements; behind the last one no class
-// has members.
-template <typename Word>
-HWY_INLINE void ForEachWord(std::span<const uint8_t> classes, Word word) {
-  uint64_t members[kRankClasses];
-  size_t first = 0;
-  for (; first + kWord <= classes.size(); first += kWord) {
-    for (size_t c = 0; c < kRankClasses; ++c) {
-      members[c] = MembersOf(static_cast<uint8_t>(c), classes.data() + first);
-    }
-    word(first, members);
-  }
-  if (first == classes.size()) return;
-  std::fill(std::begin(members), std::end(members), 0);
-  for (size_t i = first; i < classes.size(); ++i) members[classes[i]] |= kOne << (i - first);
-  word(first, members);
-}
-
-void Classify(std::span<const float> theta, std::span<uint8_t> classes) {
+uint32_t LargestExponent(std::span<const float> theta) {
   const hn::ScalableTag<uint32_t> d;
-  const hn::Rebind<uint8_t, decltype(d)> d8;
   const size_t lanes = hn::Lanes(d);
   const auto* bits = reinterpret_cast<const uint32_t*>(theta.data());
-  const auto exponent = [&](size_t i) {
-    return hn::And(hn::ShiftRight<23>(hn::LoadU(d, bits + i)), hn::Set(d, 0xFF));
-  };
-  auto tops = hn::Zero(d);
+  const auto mask = hn::Set(d, kFloatLayout.exponent_mask << kFloatLayout.exponent_shift);
+  auto largest = hn::Zero(d);
   size_t i = 0;
-  for (; i + lanes <= theta.size(); i += lanes) tops = hn::Max(tops, exponent(i));
-  uint32_t top = hn::GetLane(hn::MaxOfLanes(d, tops));
-  const auto exponent_of = [&](size_t at) {
-    uint32_t word;
-    std::memcpy(&word, bits + at, sizeof(word));
-    return word >> 23 & 0xFF;
-  };
-  for (; i < theta.size(); ++i) top = std::max(top, exponent_of(i));
-  const auto last = hn::Set(d, uint32_t{kRankClasses - 1});
-  for (i = 0; i + lanes <= theta.size(); i += lanes) {
-    const auto of_lane = hn::Min(hn::Sub(hn::Set(d, top), exponent(i)), last);
-    hn::StoreU(hn::TruncateTo(d8, of_lane), d8, classes.data() + i);
+  for (; i + lanes <= theta.size(); i += lanes) {
+    PrefetchAhead(bits + i);
+    largest = hn::Max(largest, hn::And(hn::LoadU(d, bits + i), mask));
   }
+  uint32_t top = hn::GetLane(hn::MaxOfLanes(d, largest)) >> kFloatLayout.exponent_shift;
   for (; i < theta.size(); ++i) {
-    classes[i] =
-        static_cast<uint8_t>(std::min<uint32_t>(top - exponent_of(i), uint32_t{kRankClasses - 1}));
+    top = std::max(top, ExponentOf(std::bit_cast<uint32_t>(theta[i]), kFloatLayout));
   }
+  return top;
+}
+
+#if HWY_TARGET != HWY_SCALAR  // without vectors there is nothing to gain: the reference serves
+
+// Asks for what lies 16,384 words ahead, or would: a hint, not an access. Writers scan that many
+// words at once, so that the next ones come from memory while these are classified.
+template <typename Word>
+HWY_INLINE void PrefetchFarAhead(const uint8_t* at) {
+  constexpr size_t kAhead = 8 * kTileWords * sizeof(Word);
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) + kAhead), 0, 2);
 }
 
 // There is no shift of bytes: pairs of them are shifted, and the mask drops what the upper one let
@@ -109,116 +67,303 @@ HWY_INLINE hn::Vec<D> ShiftWords(D d, hn::Vec<D> words, int bits) {
   }
 }
 
+// a - b, at least 0.
+template <class V>
+HWY_INLINE V Below(V a, V b) {
+  if constexpr (sizeof(hn::TFromV<V>) <= 2) {
+    return hn::SaturatedSub(a, b);
+  } else {
+    return hn::Sub(a, hn::Min(a, b));
+  }
+}
+
+// The classes of at most kTileWords words, one byte each.
 template <typename Word>
-void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top,
-                 std::span<uint8_t> classes) {
+HWY_INLINE void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t top,
+                              uint8_t* classes) {
   const hn::ScalableTag<Word> d;
   const hn::ScalableTag<uint8_t> bytes;
   const hn::Rebind<uint8_t, decltype(d)> d8;
   const size_t lanes = hn::Lanes(d);
+  const size_t n = words.size() / sizeof(Word);
   const auto mask = hn::Set(d, static_cast<Word>(layout.exponent_mask));
   const auto from = hn::Set(d, static_cast<Word>(top));
   const auto last = hn::Set(d, Word{kRankClasses - 1});
   size_t i = 0;
-  for (; i + lanes <= classes.size(); i += lanes) {
+  for (; i + lanes <= n; i += lanes) {
+    PrefetchAhead(words.data() + i * sizeof(Word));
     const auto word = hn::BitCast(d, hn::LoadU(bytes, words.data() + i * sizeof(Word)));
     const auto exponent = hn::And(ShiftWords(d, word, layout.exponent_shift), mask);
-    const auto of_lane = hn::Min(hn::Sub(from, hn::Min(exponent, from)), last);
+    const auto of_lane = hn::Min(Below(from, exponent), last);
     if constexpr (sizeof(Word) == 1) {
-      hn::StoreU(of_lane, d, classes.data() + i);
+      hn::StoreU(of_lane, d, classes + i);
+    } else if constexpr (sizeof(Word) == 4) {
+      // Not TruncateTo, which takes other lanes on AVX3_DL in Highway 1.0.3.
+      const hn::Repartition<int32_t, decltype(d)> d_signed;
+      hn::StoreU(hn::DemoteTo(d8, hn::BitCast(d_signed, of_lane)), d8, classes + i);
     } else {
-      hn::StoreU(hn::TruncateTo(d8, of_lane), d8, classes.data() + i);
+      hn::StoreU(hn::TruncateTo(d8, of_lane), d8, classes + i);
     }
   }
-  for (; i < classes.size(); ++i) {
+  for (; i < n; ++i) {
     classes[i] = ClassOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout, top);
   }
 }
 
-void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t top,
-                   std::span<uint8_t> classes) {
-#if HWY_TARGET == HWY_SCALAR  // a machine without vectors: nothing to gain
-  ClassifyWordsRef(words, layout, top, classes);
+HWY_INLINE void SplitIntoPlanes(const uint8_t* classes, ClassTile& tile) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < kTileWords; i += lanes) {
+    const auto of_lane = hn::Load(d, classes + i);
+    for (size_t p = 0; p < kPlanes; ++p) {
+      const auto bit = hn::TestBit(of_lane, hn::Set(d, static_cast<uint8_t>(1u << p)));
+      hn::StoreMaskBits(d, bit, reinterpret_cast<uint8_t*>(&tile.planes[p * kGroups]) + i / 8);
+    }
+  }
+}
+
+// A part of a tile is four groups: no wider vectors, so that sums over one are short.
+constexpr size_t kPartGroups = kGroups / kTileParts;
+using D64 = hn::CappedTag<uint64_t, kPartGroups>;
+using Bits = hn::Vec<D64>;
+
+// Four 16-bit numbers in one word. A product with kOnes adds up the lanes up to each.
+constexpr uint64_t kOnes = 0x0001000100010001;
+constexpr int kLaneBits = 16;
+alignas(32) constexpr uint64_t kLaneShifts[kPartGroups] = {0, 16, 32, 48};
+
+// Of plane p, the bits that are those of class c.
+HWY_INLINE Bits LikeClass(Bits plane, size_t c, size_t p) {
+  return (c >> p & 1) != 0 ? plane : hn::Not(plane);
+}
+
+// The words of each class in four parts from `part` on, in 16 bits each.
+HWY_INLINE void CountFourParts(const ClassTile& tile, size_t part, uint64_t* of_class) {
+  const D64 d;
+  Bits sums[kRankClasses];
+  for (Bits& sum : sums) sum = hn::Zero(d);
+  for (int i = 0; i < 4; ++i) {
+    for (size_t lane = 0; lane < kPartGroups; lane += hn::Lanes(d)) {
+      const size_t g = (part + static_cast<size_t>(i)) * kPartGroups + lane;
+      Bits plane[kPlanes];
+      for (size_t p = 0; p < kPlanes; ++p) plane[p] = hn::Load(d, &tile.planes[p * kGroups + g]);
+      Bits low[4], high[4];
+      for (size_t c = 0; c < 4; ++c) {
+        low[c] = hn::And(LikeClass(plane[0], c, 0), LikeClass(plane[1], c, 1));
+        high[c] = hn::And(LikeClass(plane[2], c, 0), LikeClass(plane[3], c, 1));
+      }
+      for (size_t c = 0; c < kRankClasses; ++c) {
+        const Bits found = hn::PopulationCount(hn::And(low[c % 4], high[c / 4]));
+        sums[c] = hn::Add(sums[c], hn::ShiftLeftSame(found, kLaneBits * i));
+      }
+    }
+  }
+  for (size_t c = 0; c < kRankClasses; ++c) {
+    of_class[c] = hn::GetLane(hn::SumOfLanes(d, sums[c]));
+  }
+}
+
+// Counts all words of the tile, those behind the last one included.
+HWY_INLINE void CountClasses(const ClassTile& tile, TileCounts& counts) {
+  uint64_t first[kRankClasses], second[kRankClasses];
+  CountFourParts(tile, 0, first);
+  CountFourParts(tile, kTileParts / 2, second);
+  for (size_t c = 0; c < kRankClasses; ++c) {
+    const uint64_t behind = first[c] * kOnes;
+    const uint64_t half = behind >> 3 * kLaneBits;
+    const uint64_t behind_second = (second[c] + half) * kOnes;
+    const uint64_t before[2] = {behind << kLaneBits, (behind_second << kLaneBits) + half};
+    std::memcpy(counts.before[c].data(), before, sizeof(before));
+    counts.all[c] = static_cast<uint16_t>(behind_second >> 3 * kLaneBits);
+  }
+}
+
+// Takes the words behind the last one, which are of the last class, out of the counts.
+HWY_INLINE void Uncount(size_t missing, TileCounts& counts) {
+  counts.all.back() = static_cast<uint16_t>(counts.all.back() - missing);
+  for (uint16_t& before : counts.before.back()) before = std::min(before, counts.all.back());
+}
+
+template <typename Word>
+void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
+                 std::span<TileCounts> counts) {
+  constexpr size_t kTileBytes = kTileWords * sizeof(Word);
+  alignas(64) uint8_t classes[kTileWords];
+  for (size_t t = 0; t < tiles.size(); ++t) {
+    const ByteView of_tile =
+        words.subspan(t * kTileBytes, std::min(kTileBytes, words.size() - t * kTileBytes));
+    ClassifyWords<Word>(of_tile, layout, top, classes);
+    const size_t missing = kTileWords - of_tile.size() / sizeof(Word);
+    std::memset(classes + kTileWords - missing, kRankClasses - 1, missing);
+    SplitIntoPlanes(classes, tiles[t]);
+    CountClasses(tiles[t], counts[t]);
+    if (missing > 0) Uncount(missing, counts[t]);
+  }
+}
+
+// Masks that are loaded, not made: the loops below wait for instructions, not for memory.
+struct Masks {
+  // By class and plane: ones where the class's bit is 0.
+  uint64_t differs[kRankClasses][kPlanes];
+  // By group g of a part: the groups before it; and itself.
+  alignas(32) uint64_t before[kPartGroups][kPartGroups];
+  alignas(32) uint64_t itself[kPartGroups][kPartGroups];
+  uint64_t below[64];  // by bit
+};
+constexpr Masks MakeMasks() {
+  Masks masks = {};
+  for (size_t c = 0; c < kRankClasses; ++c) {
+    for (size_t p = 0; p < kPlanes; ++p) masks.differs[c][p] = (c >> p & 1) - kOne;
+  }
+  for (size_t g = 0; g < kPartGroups; ++g) {
+    for (size_t i = 0; i < g; ++i) masks.before[g][i] = ~uint64_t{0};
+    masks.itself[g][g] = ~uint64_t{0};
+  }
+  for (size_t i = 0; i < 64; ++i) masks.below[i] = (kOne << i) - 1;
+  return masks;
+}
+constexpr Masks kMasks = MakeMasks();
+
+// The members of class c in the groups [g, g + lanes) of the tile.
+HWY_INLINE Bits MembersOf(const ClassTile& tile, size_t c, size_t g) {
+  const D64 d;
+  const uint64_t* const planes = tile.planes.data() + g;
+  const auto like = [&](size_t p) HWY_ATTR {
+    return hn::Xor(hn::Load(d, planes + p * kGroups), hn::Set(d, kMasks.differs[c][p]));
+  };
+  return hn::And(hn::And(like(0), like(1)), hn::And(like(2), like(3)));
+}
+
+// How many members its part has before word i of the tile.
+HWY_INLINE uint32_t RankInPart(const ClassTile& tile, size_t c, size_t i) {
+  const D64 d;
+  const size_t first = i / 64 / kPartGroups * kPartGroups;
+  const size_t group = i / 64 % kPartGroups;
+  const Bits below = hn::Set(d, kMasks.below[i % 64]);
+  Bits sum = hn::Zero(d);
+  for (size_t g = 0; g < kPartGroups; g += hn::Lanes(d)) {
+    const Bits window = hn::OrAnd(hn::Load(d, kMasks.before[group] + g),
+                                  hn::Load(d, kMasks.itself[group] + g), below);
+    const Bits found = hn::And(MembersOf(tile, c, first + g), window);
+    sum = hn::Add(sum, hn::PopulationCount(found));
+  }
+  return static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d, sum)));
+}
+
+// Where the bit number `rank` of `bits` lies; there are more than `rank`.
+HWY_INLINE uint32_t SelectBit(uint64_t bits, uint32_t rank) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
+    HWY_TARGET == HWY_AVX3_ZEN4
+  return static_cast<uint32_t>(std::countr_zero(_pdep_u64(kOne << rank, bits)));
+#else
+  for (; rank > 0; --rank) bits &= bits - 1;
+  return static_cast<uint32_t>(std::countr_zero(bits));
+#endif
+}
+
+// The word of the tile that has `rank` members before it; there is one. before: of its class.
+HWY_INLINE uint32_t SelectInTile(const ClassTile& tile, size_t c,
+                                 const std::array<uint16_t, kTileParts>& before, uint32_t rank) {
+  const D64 d;
+  const hn::FixedTag<int16_t, kTileParts> parts;
+  constexpr uint64_t kHighs = kOnes << (kLaneBits - 1);
+  const auto begins = hn::Load(parts, reinterpret_cast<const int16_t*>(before.data()));
+  const auto behind_rank = hn::Set(parts, static_cast<int16_t>(rank + 1));
+  const size_t part = hn::CountTrue(parts, hn::Lt(begins, behind_rank)) - 1;
+  rank -= before[part];
+
+  alignas(32) uint64_t members[kPartGroups];
+  uint64_t four = 0;  // counts
+  for (size_t g = 0; g < kPartGroups; g += hn::Lanes(d)) {
+    const Bits found = MembersOf(tile, c, part * kPartGroups + g);
+    hn::Store(found, d, members + g);
+    const Bits counts = hn::Shl(hn::PopulationCount(found), hn::Load(d, kLaneShifts + g));
+    four |= hn::GetLane(hn::SumOfLanes(d, counts));
+  }
+  const uint64_t behind = four * kOnes;  // members up to the end of each group
+  // Where that is at most `rank`, the difference keeps the high bit of its lane.
+  const uint64_t not_behind = ((rank * kOnes | kHighs) - behind) & kHighs;
+  const auto g = static_cast<size_t>(std::popcount(not_behind));
+  const auto before_group = static_cast<uint16_t>(behind << kLaneBits >> kLaneBits * g);
+  return static_cast<uint32_t>(64 * (part * kPartGroups + g)) +
+         SelectBit(members[g], rank - before_group);
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+void Classify(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
+              std::span<TileCounts> counts) {
+#if HWY_TARGET == HWY_SCALAR
+  ClassifyRef(words, layout, top, tiles, counts);
 #else
   switch (layout.word_bytes) {
     case 1:
-      return ClassifyAll<uint8_t>(words, layout, top, classes);
+      return ClassifyAll<uint8_t>(words, layout, top, tiles, counts);
     case 2:
-      return ClassifyAll<uint16_t>(words, layout, top, classes);
+      return ClassifyAll<uint16_t>(words, layout, top, tiles, counts);
     case 4:
-      return ClassifyAll<uint32_t>(words, layout, top, classes);
+      return ClassifyAll<uint32_t>(words, layout, top, tiles, counts);
     default:
-      return ClassifyAll<uint64_t>(words, layout, top, classes);
+      return ClassifyAll<uint64_t>(words, layout, top, tiles, counts);
   }
 #endif
 }
 
-// How many there are of each class: without masks, 16 additions for a vector of elements.
-ClassCounts Count(std::span<const uint8_t> classes) {
-  const hn::ScalableTag<uint8_t> d;
-  const hn::Repartition<uint64_t, decltype(d)> d64;
-  const size_t lanes = hn::Lanes(d);
-  ClassCounts counts = {};
-  size_t i = 0;
-  while (i + lanes <= classes.size()) {
-    const size_t vectors = std::min<size_t>((classes.size() - i) / lanes, 255);  // bytes count
-    for (size_t c = 0; c < kRankClasses; ++c) {
-      const auto wanted = hn::Set(d, static_cast<uint8_t>(c));
-      auto found = hn::Zero(d);
-      for (size_t v = 0; v < vectors; ++v) {
-        const auto members = hn::Eq(hn::LoadU(d, classes.data() + i + v * lanes), wanted);
-        found = hn::Sub(found, hn::VecFromMask(d, members));
-      }
-      const auto sums = hn::SumOfLanes(d64, hn::SumsOf8(found));
-      counts[c] += static_cast<uint32_t>(hn::GetLane(sums));
-    }
-    i += vectors * lanes;
-  }
-  for (; i < classes.size(); ++i) ++counts[classes[i]];
-  return counts;
-}
-
-ClassCounts Rank(std::span<const uint8_t> classes, std::span<const uint32_t> positions,
-                 uint32_t* ranks) {
-  if (positions.empty()) return Count(classes);
-  ClassCounts seen = {};
+void Rank(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+          std::span<const uint32_t> positions, uint8_t* classes, uint32_t* ranks) {
+#if HWY_TARGET == HWY_SCALAR
+  RankRef(tiles, counts, positions, classes, ranks);
+#else
+  ClassCounts before = {};
   size_t entry = 0;
-  ForEachWord(classes, [&](size_t first, const uint64_t* members) {
-    for (; entry < positions.size() && positions[entry] < first + kWord; ++entry) {
-      const size_t c = classes[positions[entry]];
-      const uint64_t before = (kOne << (positions[entry] - first)) - 1;
-      ranks[entry] = seen[c] + static_cast<uint32_t>(std::popcount(members[c] & before));
+  for (size_t t = 0; t < tiles.size(); ++t) {
+    const auto first = static_cast<uint32_t>(t * kTileWords);
+    for (; entry < positions.size() && positions[entry] < first + kTileWords; ++entry) {
+      const size_t i = positions[entry] - first;
+      const uint8_t c = ClassAt(tiles[t], i);
+      classes[entry] = c;
+      ranks[entry] =
+          before[c] + counts[t].before[c][i / 64 / kPartGroups] + RankInPart(tiles[t], c, i);
     }
-    for (size_t c = 0; c < kRankClasses; ++c) {
-      seen[c] += static_cast<uint32_t>(std::popcount(members[c]));
-    }
-  });
-  return seen;
+    for (size_t c = 0; c < kRankClasses; ++c) before[c] += counts[t].all[c];
+  }
+#endif
 }
 
-void Select(std::span<const uint8_t> classes, const ClassCounts& entries, const uint32_t* ranks,
-            uint32_t* positions) {
-  const uint32_t* next[kRankClasses];
-  const uint32_t* end[kRankClasses];
+void Select(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+            const ClassCounts& entries, const uint32_t* ranks, uint32_t* positions) {
+#if HWY_TARGET == HWY_SCALAR
+  SelectRef(tiles, counts, entries, ranks, positions);
+#else
+  constexpr uint32_t kNone = UINT32_MAX;  // no rank is so large
+  ClassCounts next = {}, end = {}, upcoming = {}, before = {};
+  uint32_t begin = 0;
   for (size_t c = 0; c < kRankClasses; ++c) {
-    next[c] = ranks;
-    ranks += entries[c];
-    end[c] = ranks;
+    next[c] = begin;
+    begin += entries[c];
+    end[c] = begin;
+    upcoming[c] = next[c] < end[c] ? ranks[next[c]] : kNone;
   }
-  ClassCounts seen = {};
-  ForEachWord(classes, [&](size_t first, const uint64_t* members) {
-    uint64_t chosen = 0;
+  for (size_t t = 0; t < tiles.size(); ++t) {
+    ClassCounts behind;
+    uint32_t present = 0;
     for (size_t c = 0; c < kRankClasses; ++c) {
-      const uint32_t behind = seen[c] + static_cast<uint32_t>(std::popcount(members[c]));
-      for (; next[c] != end[c] && *next[c] < behind; ++next[c]) {
-        chosen |= kOne << SelectBit(members[c], *next[c] - seen[c]);
+      behind[c] = before[c] + counts[t].all[c];
+      present |= uint32_t{upcoming[c] < behind[c]} << c;
+    }
+    for (; present != 0; present &= present - 1) {
+      const auto c = static_cast<size_t>(std::countr_zero(present));
+      uint32_t i = next[c];
+      for (; i < end[c] && ranks[i] < behind[c]; ++i) {
+        positions[i] = static_cast<uint32_t>(t * kTileWords) +
+                       SelectInTile(tiles[t], c, counts[t].before[c], ranks[i] - before[c]);
       }
-      seen[c] = behind;
+      next[c] = i;
+      upcoming[c] = i < end[c] ? ranks[i] : kNone;
     }
-    for (; chosen != 0; chosen &= chosen - 1) {
-      *positions++ = static_cast<uint32_t>(first) + static_cast<uint32_t>(std::countr_zero(chosen));
-    }
-  });
+    before = behind;
+  }
+#endif
 }
 
 }  // namespace pulse::kernels::HWY_NAMESPACE
@@ -227,28 +372,28 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pulse::kernels {
 
+HWY_EXPORT(LargestExponent);
 HWY_EXPORT(Classify);
-HWY_EXPORT(ClassifyWords);
 HWY_EXPORT(Rank);
 HWY_EXPORT(Select);
 
-void ClassifySimd(std::span<const float> theta, std::span<uint8_t> classes) {
-  HWY_DYNAMIC_DISPATCH(Classify)(theta, classes);
+uint32_t LargestExponentSimd(std::span<const float> theta) {
+  return HWY_DYNAMIC_DISPATCH(LargestExponent)(theta);
 }
 
-void ClassifyWordsSimd(ByteView words, const WordLayout& layout, uint32_t top,
-                       std::span<uint8_t> classes) {
-  HWY_DYNAMIC_DISPATCH(ClassifyWords)(words, layout, top, classes);
+void ClassifySimd(ByteView words, const WordLayout& layout, uint32_t top,
+                  std::span<ClassTile> tiles, std::span<TileCounts> counts) {
+  HWY_DYNAMIC_DISPATCH(Classify)(words, layout, top, tiles, counts);
 }
 
-ClassCounts RankSimd(std::span<const uint8_t> classes, std::span<const uint32_t> positions,
-                     uint32_t* ranks) {
-  return HWY_DYNAMIC_DISPATCH(Rank)(classes, positions, ranks);
+void RankSimd(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+              std::span<const uint32_t> positions, uint8_t* classes, uint32_t* ranks) {
+  HWY_DYNAMIC_DISPATCH(Rank)(tiles, counts, positions, classes, ranks);
 }
 
-void SelectSimd(std::span<const uint8_t> classes, const ClassCounts& entries, const uint32_t* ranks,
-                uint32_t* positions) {
-  HWY_DYNAMIC_DISPATCH(Select)(classes, entries, ranks, positions);
+void SelectSimd(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
+                const ClassCounts& entries, const uint32_t* ranks, uint32_t* positions) {
+  HWY_DYNAMIC_DISPATCH(Select)(tiles, counts, entries, ranks, positions);
 }
 
 }  // namespace pulse::kernels

@@ -13,27 +13,47 @@ HWY_BEFORE_NAMESPACE();
 namespace pulse::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Bit i: whether word i of 64 differs. Loaded as bytes: the words need not be aligned.
+template <typename Word>
+HWY_INLINE uint64_t DiffersIn64(const uint8_t* before, const uint8_t* after) {
+  const hn::CappedTag<Word, 64> d;
+  const hn::CappedTag<uint8_t, 64 * sizeof(Word)> bytes;
+  const size_t lanes = hn::Lanes(d);
+  uint64_t all = 0;
+  for (size_t i = 0; i < 64; i += lanes) {
+    const auto a = hn::BitCast(d, hn::LoadU(bytes, before + i * sizeof(Word)));
+    const auto b = hn::BitCast(d, hn::LoadU(bytes, after + i * sizeof(Word)));
+    uint8_t stored[8] = {};
+    hn::StoreMaskBits(d, hn::Ne(a, b), stored);
+    all |= LoadLittle<uint64_t>(stored) << i;
+  }
+  return all;
+}
+
 template <typename Word>
 size_t DiffWords(ByteView before, ByteView after, uint32_t* positions) {
-  const hn::ScalableTag<Word> d;
-  const hn::ScalableTag<uint8_t> bytes;
-  const size_t lanes = hn::Lanes(d);
   const size_t words = before.size() / sizeof(Word);
   size_t count = 0;
   size_t i = 0;
-  for (; i + lanes <= words; i += lanes) {
-    PrefetchAhead(before.data() + i * sizeof(Word));
-    PrefetchAhead(after.data() + i * sizeof(Word));
-    // Loaded as bytes: the words need not be aligned.
-    const auto a = hn::BitCast(d, hn::LoadU(bytes, before.data() + i * sizeof(Word)));
-    const auto b = hn::BitCast(d, hn::LoadU(bytes, after.data() + i * sizeof(Word)));
-    const auto differs = hn::Ne(a, b);
-    if (hn::AllFalse(d, differs)) continue;
-    uint8_t stored[8] = {};  // at most 64 lanes: 512-bit vectors of bytes
-    hn::StoreMaskBits(d, differs, stored);
-    for (uint64_t bits = LoadLittle<uint64_t>(stored); bits != 0; bits &= bits - 1) {
-      positions[count++] = static_cast<uint32_t>(i) + static_cast<uint32_t>(std::countr_zero(bits));
+  for (; i + 64 <= words; i += 64) {
+    const uint8_t* const a = before.data() + i * sizeof(Word);
+    const uint8_t* const b = after.data() + i * sizeof(Word);
+    for (size_t at = 0; at < 64 * sizeof(Word); at += 64) {
+      PrefetchAhead(a + at);
+      PrefetchAhead(b + at);
     }
+    uint64_t bits = DiffersIn64<Word>(a, b);
+    const auto found = static_cast<size_t>(std::popcount(bits));
+    // Few differ, but in which 64 can't be predicted: so four are written without asking. There is
+    // room: count <= i.
+    uint32_t* const out = positions + count;
+    for (size_t k = 0; k < 4; ++k, bits &= bits - 1) {
+      out[k] = static_cast<uint32_t>(i) + static_cast<uint32_t>(std::countr_zero(bits));
+    }
+    for (size_t k = 4; k < found; ++k, bits &= bits - 1) {
+      out[k] = static_cast<uint32_t>(i) + static_cast<uint32_t>(std::countr_zero(bits));
+    }
+    count += found;
   }
   for (; i < words; ++i) {
     const size_t at = i * sizeof(Word);

@@ -9,16 +9,16 @@
 namespace pulse {
 namespace {
 
+using kernels::ClassCounts;
 using kernels::kRankClasses;
+using kernels::kTileWords;
+using kernels::TileCounts;
+using kernels::TilesOf;
 
-constexpr size_t kTileWords = 2048;
+constexpr size_t kMostWords = size_t{1} << 20;  // of a block
 
 constexpr size_t kSampleWords = 4096;  // 0.4 % of a block
 constexpr size_t kOutliersPerSample = 1024;
-
-size_t TilesOf(size_t words) {
-  return (words + kTileWords - 1) / kTileWords;
-}
 
 // Whether leaving out `idle` of `tiles` pays: it saves entries * log2(tiles / (tiles - idle)) >=
 // 1.44 entries * idle / tiles bits, and costs at most `tiles`. Chance alone never comes near: 1000
@@ -35,24 +35,6 @@ std::vector<uint32_t> TouchedTiles(std::span<const uint32_t> positions) {
     if (tiles.empty() || tiles.back() != tile) tiles.push_back(tile);
   }
   return tiles;
-}
-
-template <typename Word>
-uint32_t TopOf(ByteView words, const kernels::WordLayout& layout) {
-  std::array<uint32_t, 2048> histogram = {};
-  const size_t count = words.size() / sizeof(Word);
-  // Odd, so that it walks through all columns of rows of any usual length: an even one would meet
-  // the same few columns in every row, outliers or not.
-  const size_t stride = (count / kSampleWords) | 1;
-  size_t sampled = 0;
-  for (size_t i = 0; i < count; i += stride, ++sampled) {
-    ++histogram[kernels::ExponentOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout)];
-  }
-  uint32_t top = layout.exponent_mask;
-  for (size_t above = histogram[top]; top > 0 && above <= sampled / kOutliersPerSample;) {
-    above += histogram[--top];
-  }
-  return top;
 }
 
 }  // namespace
@@ -78,117 +60,195 @@ kernels::WordLayout LayoutOf(DType dtype) {
   }
 }
 
-uint32_t TopExponent(ByteView words, const kernels::WordLayout& layout) {
-  switch (layout.word_bytes) {
+void ExponentSample::Start(size_t block_words, const kernels::WordLayout& layout) {
+  layout_ = layout;
+  // Odd, so that it walks through all columns of rows of any usual length: an even one would meet
+  // the same few columns in every row, outliers or not.
+  stride_ = (block_words / kSampleWords) | 1;
+  skip_ = 0;
+  sampled_ = 0;
+  std::fill_n(histogram_.begin(), layout.exponent_mask + size_t{1}, 0);
+}
+
+template <typename Word>
+void ExponentSample::Count(ByteView words) {
+  const size_t count = words.size() / sizeof(Word);
+  size_t i = skip_;
+  for (; i < count; i += stride_, ++sampled_) {
+    ++histogram_[kernels::ExponentOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout_)];
+  }
+  skip_ = i - count;
+}
+
+void ExponentSample::Add(ByteView words) {
+  switch (layout_.word_bytes) {
     case 1:
-      return TopOf<uint8_t>(words, layout);
+      return Count<uint8_t>(words);
     case 2:
-      return TopOf<uint16_t>(words, layout);
+      return Count<uint16_t>(words);
     case 4:
-      return TopOf<uint32_t>(words, layout);
+      return Count<uint32_t>(words);
     default:
-      return TopOf<uint64_t>(words, layout);
+      return Count<uint64_t>(words);
   }
 }
 
-void ClassPositionCoder::Classify(ByteView before) {
-  classes_.resize(before.size() / layout_.word_bytes);
-  kernel_.classify_words(before, layout_, TopExponent(before, layout_), classes_);
+uint32_t ExponentSample::Top() const {
+  uint32_t top = layout_.exponent_mask;
+  for (size_t above = histogram_[top]; top > 0 && above <= sampled_ / kOutliersPerSample;) {
+    above += histogram_[--top];
+  }
+  return top;
 }
 
-// Keeps the classes of `tiles` (ascending) alone.
-void ClassPositionCoder::Compact(std::span<const uint32_t> tiles) {
-  size_t kept = 0;
+ClassPositionCoder::ClassPositionCoder(const kernels::ClassRankBody& kernel,
+                                       const kernels::WordLayout& layout)
+    : kernel_(kernel),
+      layout_(layout),
+      tiles_(std::make_unique_for_overwrite<kernels::ClassTile[]>(TilesOf(kMostWords))),
+      counts_(std::make_unique_for_overwrite<TileCounts[]>(TilesOf(kMostWords))),
+      ranks_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
+      by_class_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
+      slots_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
+      classes_(std::make_unique_for_overwrite<uint8_t[]>(kMostWords)) {}
+
+void ClassPositionCoder::Start(size_t block_words) {
+  sample_.Start(block_words, layout_);
+  tiles_count_ = TilesOf(block_words);
+  classified_ = 0;
+}
+
+void ClassPositionCoder::Classify(ByteView before, size_t first_tile) {
+  const size_t tiles = TilesOf(before.size() / layout_.word_bytes);
+  kernel_.classify(before, layout_, top_, std::span(&tiles_[first_tile], tiles),
+                   std::span(&counts_[first_tile], tiles));
+}
+
+void ClassPositionCoder::Add(ByteView before) {
+  Classify(before, classified_);
+  sample_.Add(before);
+  if (classified_ == 0 && !guessed_) {
+    guessed_ = true;
+    top_ = sample_.Top();
+    Classify(before, 0);
+  }
+  classified_ += TilesOf(before.size() / layout_.word_bytes);
+}
+
+// The guess was that the block is like the one before it, or like its own first words.
+void ClassPositionCoder::FinishClasses(ByteView before) {
+  const uint32_t top = sample_.Top();
+  if (top == top_) return;
+  top_ = top;
+  Classify(before, 0);
+}
+
+// tiles: ascending.
+void ClassPositionCoder::LeaveOutAllBut(std::span<const uint32_t> tiles) {
+  size_t next = 0;
   for (const uint32_t tile : tiles) {
-    const size_t begin = tile * kTileWords;
-    const size_t length = std::min(kTileWords, classes_.size() - begin);
-    std::memmove(&classes_[kept], &classes_[begin], length);
-    kept += length;
+    std::fill(&counts_[next], &counts_[tile], TileCounts{});
+    next = tile + size_t{1};
   }
-  classes_.resize(kept);
+  std::fill(&counts_[next], &counts_[tiles_count_], TileCounts{});
 }
 
-// positions: into classes_.
-void ClassPositionCoder::Order(std::span<const uint32_t> positions, ClassOrder& order) const {
-  order.begins = {};
-  for (const uint32_t position : positions) ++order.begins[classes_[position] + size_t{1}];
-  for (size_t c = 0; c < kRankClasses; ++c) order.begins[c + 1] += order.begins[c];
-  order.slots.resize(positions.size());
-  auto next = order.begins;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    order.slots[i] = next[classes_[positions[i]]]++;
+// The words of each class that take part in the ranks.
+ClassCounts ClassPositionCoder::Sizes() const {
+  ClassCounts sizes = {};
+  for (size_t t = 0; t < tiles_count_; ++t) {
+    const auto& of_tile = counts_[t].all;
+    for (size_t c = 0; c < kRankClasses; ++c) sizes[c] += of_tile[c];
+  }
+  return sizes;
+}
+
+// From classes_ and ranks_.
+void ClassPositionCoder::SortByClass(size_t entries) {
+  begins_ = {};
+  for (size_t i = 0; i < entries; ++i) ++begins_[classes_[i] + size_t{1}];
+  for (size_t c = 0; c < kRankClasses; ++c) begins_[c + 1] += begins_[c];
+  ClassBegins next = begins_;
+  for (size_t i = 0; i < entries; ++i) {
+    const uint32_t slot = next[classes_[i]]++;
+    slots_[i] = slot;
+    by_class_[slot] = ranks_[i];
   }
 }
 
 void ClassPositionCoder::Encode(ByteView before, std::span<const uint32_t> positions,
-                                StreamsWriter& out, ClassOrder& order) {
-  Classify(before);
+                                StreamsWriter& out) {
+  FinishClasses(before);
   const std::vector<uint32_t> touched = TouchedTiles(positions);
-  const size_t tiles = TilesOf(classes_.size());
-  const bool mapped = MapPays(tiles, tiles - touched.size(), positions.size());
+  const bool mapped = MapPays(tiles_count_, tiles_count_ - touched.size(), positions.size());
   out.PutNumber(mapped ? static_cast<uint32_t>(touched.size()) : 0);
   if (mapped) {
-    EncodeSet(static_cast<uint32_t>(tiles), touched, out);
-    Compact(touched);
-    moved_.clear();
-    size_t index = 0;
-    for (const uint32_t position : positions) {
-      while (touched[index] != position / kTileWords) ++index;
-      moved_.push_back(static_cast<uint32_t>(index * kTileWords + position % kTileWords));
-    }
-    positions = moved_;
+    EncodeSet(static_cast<uint32_t>(tiles_count_), touched, out);
+    LeaveOutAllBut(touched);
   }
-  ranks_.resize(positions.size());
-  const kernels::ClassCounts counts = kernel_.rank(classes_, positions, ranks_.data());
-  Order(positions, order);
-  by_class_.resize(positions.size());
-  for (size_t i = 0; i < positions.size(); ++i) by_class_[order.slots[i]] = ranks_[i];
+  kernel_.rank({tiles_.get(), tiles_count_}, {counts_.get(), tiles_count_}, positions,
+               classes_.get(), ranks_.get());
+  SortByClass(positions.size());
+  const ClassCounts sizes = Sizes();
   for (size_t c = 0; c < kRankClasses; ++c) {
-    if (counts[c] == 0) continue;
-    const uint32_t members = order.begins[c + 1] - order.begins[c];
+    if (sizes[c] == 0) continue;
+    const uint32_t members = begins_[c + 1] - begins_[c];
     out.PutNumber(members);
-    EncodeSet(counts[c], std::span(by_class_).subspan(order.begins[c], members), out);
+    EncodeSet(sizes[c], std::span(&by_class_[begins_[c]], members), out);
   }
 }
 
-Status ClassPositionCoder::Decode(ByteView before, StreamsReader& in, std::span<uint32_t> positions,
-                                  ClassOrder& order) {
-  Classify(before);
-  const auto tiles = static_cast<uint32_t>(TilesOf(classes_.size()));
+// The one map for these positions, whose tiles are `active`; all are, where there is no map.
+Status ClassPositionCoder::CheckMap(std::span<const uint32_t> active,
+                                    std::span<const uint32_t> positions) {
+  touched_.assign(tiles_count_, false);
+  size_t touched = 0;
+  for (const uint32_t position : positions) {
+    const size_t tile = position / kTileWords;
+    touched += touched_[tile] ? 0 : 1;
+    touched_[tile] = true;
+  }
+  const bool pays = MapPays(tiles_count_, tiles_count_ - touched, positions.size());
+  if (pays ? active.size() != touched : !active.empty()) {
+    return DataLoss("a map of {} tiles, where {} of {} have changes", active.size(), touched,
+                    tiles_count_);
+  }
+  return OkStatus();
+}
+
+Status ClassPositionCoder::Decode(ByteView before, StreamsReader& in,
+                                  std::span<uint32_t> positions) {
+  const size_t chunk_bytes = kChunkWords * layout_.word_bytes;
+  Start(before.size() / layout_.word_bytes);
+  for (size_t at = 0; at < before.size(); at += chunk_bytes) {
+    Add(before.subspan(at, std::min(chunk_bytes, before.size() - at)));
+  }
+  FinishClasses(before);
+  const auto tiles = static_cast<uint32_t>(tiles_count_);
   PULSE_ASSIGN_OR_RETURN(const uint32_t mapped, in.GetNumber(tiles));
   std::vector<uint32_t> active(mapped);
   if (mapped > 0) {
     PULSE_RETURN_IF_ERROR(DecodeSet(tiles, in, active));
-    Compact(active);
+    LeaveOutAllBut(active);
   }
-  const kernels::ClassCounts counts = kernel_.rank(classes_, {}, nullptr);
-  kernels::ClassCounts entries = {};
-  by_class_.resize(positions.size());
+  const ClassCounts sizes = Sizes();
+  ClassCounts entries = {};
   uint32_t begin = 0;
   for (size_t c = 0; c < kRankClasses; ++c) {
-    if (counts[c] == 0) continue;
+    begins_[c] = begin;
+    if (sizes[c] == 0) continue;
     const auto left = static_cast<uint32_t>(positions.size() - begin);
-    PULSE_ASSIGN_OR_RETURN(entries[c], in.GetNumber(std::min(counts[c], left)));
-    PULSE_RETURN_IF_ERROR(
-        DecodeSet(counts[c], in, std::span(by_class_).subspan(begin, entries[c])));
+    PULSE_ASSIGN_OR_RETURN(entries[c], in.GetNumber(std::min(sizes[c], left)));
+    PULSE_RETURN_IF_ERROR(DecodeSet(sizes[c], in, std::span(&by_class_[begin], entries[c])));
     begin += entries[c];
   }
+  begins_.back() = begin;
   if (begin != positions.size()) {
     return DataLoss("the classes hold {} entries, expected {}", begin, positions.size());
   }
-  kernel_.select(classes_, entries, by_class_.data(), positions.data());
-  Order(positions, order);
-  if (mapped > 0) {
-    for (uint32_t& position : positions) {
-      position =
-          static_cast<uint32_t>(active[position / kTileWords] * kTileWords + position % kTileWords);
-    }
-  }
-  const size_t touched = TouchedTiles(positions).size();
-  if (MapPays(tiles, tiles - touched, positions.size()) ? mapped != touched : mapped != 0) {
-    return DataLoss("a map of {} tiles, where {} of {} have changes", mapped, touched, tiles);
-  }
-  return OkStatus();
+  kernel_.select({tiles_.get(), tiles_count_}, {counts_.get(), tiles_count_}, entries,
+                 by_class_.get(), positions.data());
+  return CheckMap(active, positions);
 }
 
 }  // namespace pulse

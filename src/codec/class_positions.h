@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,41 +23,81 @@ namespace pulse {
 // Where words of that type keep their exponents; integers have one class.
 kernels::WordLayout LayoutOf(DType dtype);
 
-// Class 0: exponents from here up. Taken from a sample of the words, leaving out the largest of
-// them (outliers, infinities, NaNs), so that the 16 classes cover what is common. words: at most
-// 2^20; a block's words before the change.
-uint32_t TopExponent(ByteView words, const kernels::WordLayout& layout);
-
-// How the entries of a block, ascending, stand class by class: values are coded in that order.
-struct ClassOrder {
-  std::array<uint32_t, kernels::kRankClasses + 1> begins = {};  // of the classes
-  std::vector<uint32_t> slots;  // entry i stands at slots[i]; ascending inside a class
-};
-
-// Not thread-safe; reuse one for many blocks.
-class ClassPositionCoder {
+// Class 0: exponents from here up. Taken from a sample of a block's words, leaving out the largest
+// of them (outliers, infinities, NaNs), so that the 16 classes cover what is common.
+class ExponentSample {
  public:
-  ClassPositionCoder(const kernels::ClassRankBody& kernel, const kernels::WordLayout& layout)
-      : kernel_(kernel), layout_(layout) {}
-
-  // before: the block's old words, at most 2^20. positions: ascending, not empty. Fills `order`.
-  void Encode(ByteView before, std::span<const uint32_t> positions, StreamsWriter& out,
-              ClassOrder& order);
-
-  // The inverse: fills `positions` (1 .. as many as there are words) and `order`. kDataLoss for
-  // anything that Encode doesn't write; then both are unspecified.
-  Status Decode(ByteView before, StreamsReader& in, std::span<uint32_t> positions,
-                ClassOrder& order);
+  // The sample of a block of so many words, at most 2^20, is empty.
+  void Start(size_t block_words, const kernels::WordLayout& layout);
+  // The block's next words.
+  void Add(ByteView words);
+  // Of all words that were added.
+  uint32_t Top() const;
 
  private:
-  void Classify(ByteView before);
-  void Compact(std::span<const uint32_t> tiles);
-  void Order(std::span<const uint32_t> positions, ClassOrder& order) const;
+  template <typename Word>
+  void Count(ByteView words);
+
+  kernels::WordLayout layout_;
+  size_t stride_ = 1;
+  size_t skip_ = 0;  // words before the next sampled one
+  size_t sampled_ = 0;
+  std::array<uint32_t, 2048> histogram_ = {};
+};
+
+// Where the entries of each class begin among all entries in the order of the classes; the last one
+// is how many entries there are.
+using ClassBegins = std::array<uint32_t, kernels::kRankClasses + 1>;
+
+// Not thread-safe; reuse one for many blocks: the classes of one are guessed from those before it.
+class ClassPositionCoder {
+ public:
+  // Words that are worth being scanned at once: they stay in the core's cache.
+  static constexpr size_t kChunkWords = 32 * kernels::kTileWords;
+
+  ClassPositionCoder(const kernels::ClassRankBody& kernel, const kernels::WordLayout& layout);
+
+  // A block of so many words, at most 2^20, begins.
+  void Start(size_t block_words);
+  // The block's next old words: kChunkWords, but what is left for the last ones.
+  void Add(ByteView before);
+
+  // Behind the last Add. before: the whole block. positions: ascending, not empty.
+  void Encode(ByteView before, std::span<const uint32_t> positions, StreamsWriter& out);
+  // Of the last Encode: where entry i stands in the order of the classes (ascending inside each):
+  // what else is known of it is coded in that order.
+  std::span<const uint32_t> slots() const { return {slots_.get(), begins_.back()}; }
+
+  // The inverse of Start to Encode: fills `positions` (1 .. as many as there are words) in the
+  // order of the classes. kDataLoss for anything that Encode doesn't write; then they are
+  // unspecified.
+  Status Decode(ByteView before, StreamsReader& in, std::span<uint32_t> positions);
+
+  // Of the last Encode or Decode.
+  const ClassBegins& begins() const { return begins_; }
+
+ private:
+  void Classify(ByteView before, size_t first_tile);
+  void FinishClasses(ByteView before);
+  void LeaveOutAllBut(std::span<const uint32_t> tiles);
+  kernels::ClassCounts Sizes() const;
+  void SortByClass(size_t entries);
+  Status CheckMap(std::span<const uint32_t> active, std::span<const uint32_t> positions);
 
   kernels::ClassRankBody kernel_;
   kernels::WordLayout layout_;
-  std::vector<uint8_t> classes_;  // of the words that take part
-  std::vector<uint32_t> ranks_, by_class_, moved_;
+  ExponentSample sample_;
+  uint32_t top_ = 0;  // what the tiles were classified by
+  bool guessed_ = false;
+  size_t tiles_count_ = 0;
+  size_t classified_ = 0;  // tiles
+  // Room for a block; never filled as a whole.
+  std::unique_ptr<kernels::ClassTile[]> tiles_;
+  std::unique_ptr<kernels::TileCounts[]> counts_;
+  std::unique_ptr<uint32_t[]> ranks_, by_class_, slots_;
+  std::unique_ptr<uint8_t[]> classes_;  // of the entries
+  ClassBegins begins_ = {};
+  std::vector<bool> touched_;
 };
 
 }  // namespace pulse

@@ -6,6 +6,7 @@
 // nearly always, its sizes cost one number.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,11 +23,11 @@ class ClassStepCoder {
   // word_bytes: 1, 2, 4 or 8.
   explicit ClassStepCoder(size_t word_bytes);
 
-  // steps: class by class, as order.begins says; below 2^(8 word_bytes), not zero.
-  void Encode(const ClassOrder& order, std::span<const uint64_t> steps, StreamsWriter& out);
+  // steps: class by class, as `begins` says; below 2^(8 word_bytes), not zero.
+  void Encode(const ClassBegins& begins, std::span<const uint64_t> steps, StreamsWriter& out);
 
   // The inverse. kDataLoss for anything that Encode doesn't write; then `steps` is unspecified.
-  Status Decode(const ClassOrder& order, StreamsReader& in, std::span<uint64_t> steps);
+  Status Decode(const ClassBegins& begins, StreamsReader& in, std::span<uint64_t> steps);
 
  private:
   // [threshold, next threshold) has 2^extra_bits sizes.
@@ -37,17 +38,26 @@ class ClassStepCoder {
 
   void EncodeClass(std::span<const uint64_t> steps, StreamsWriter& out);
   Status DecodeClass(StreamsReader& in, std::span<uint64_t> steps);
-  // Fills reached_; true if all stayed at the first level.
-  StatusOr<bool> DecodeLevels(StreamsReader& in, size_t count);
-  uint64_t SizeOfStep(uint64_t step) const { return IsNegative(step) ? Negated(step) : step; }
+  // Makes of each step the threshold that its size reached. Fills long_.
+  Status DecodeLevels(StreamsReader& in, std::span<uint64_t> steps);
+  Status DecodeExtraBits(StreamsReader& in, std::span<uint64_t> steps);
+  // Of a size of 4 and above: from level 3 on the thresholds are the powers of two.
+  const Level& LevelOf(uint64_t size) const {
+    return levels_[static_cast<size_t>(std::bit_width(size))];
+  }
   bool IsNegative(uint64_t step) const { return step >> (word_bits_ - 1) != 0; }
-  uint64_t Negated(uint64_t step) const { return (0 - step) & word_mask_; }
+  // step or its negative: without a branch, since signs can't be foretold.
+  uint64_t NegatedIf(bool negative, uint64_t step) const {
+    const uint64_t ones = 0 - uint64_t{negative};
+    return ((step ^ ones) - ones) & word_mask_;
+  }
 
   int word_bits_;
   uint64_t word_mask_;
   std::vector<Level> levels_;
-  std::vector<uint8_t> reached_;  // by step of a class: its level
+  std::vector<uint64_t> sizes_, signs_;
   std::vector<uint32_t> at_level_, members_;
+  std::vector<uint32_t> long_;  // the steps of a class whose sizes have extra bits, or could
 };
 
 }  // namespace pulse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "codec/block_streams.h"
@@ -19,11 +20,11 @@ constexpr std::string_view kWhat = "small delta";
 
 template <typename Word>
 void TakeSteps(ByteView before, ByteView after, std::span<const uint32_t> positions,
-               std::span<const uint32_t> slots, std::span<uint64_t> steps) {
+               uint64_t* steps) {
   for (size_t i = 0; i < positions.size(); ++i) {
     const size_t at = positions[i] * sizeof(Word);
-    steps[slots[i]] = static_cast<Word>(LoadLittle<Word>(after.data() + at) -
-                                        LoadLittle<Word>(before.data() + at));
+    steps[i] = static_cast<Word>(LoadLittle<Word>(after.data() + at) -
+                                 LoadLittle<Word>(before.data() + at));
   }
 }
 
@@ -32,45 +33,73 @@ class BlockEncoder {
   BlockEncoder(const kernels::KernelTable& kernels, DType dtype, size_t block_words)
       : kernels_(kernels),
         word_bytes_(SizeOf(dtype)),
-        positions_(block_words),
+        positions_(std::make_unique_for_overwrite<uint32_t[]>(block_words)),
+        steps_(std::make_unique_for_overwrite<uint64_t[]>(block_words)),
         position_coder_(kernels.class_rank, LayoutOf(dtype)),
         step_coder_(word_bytes_) {}
 
   // Appends the payload to `out` and returns the number of changed words; nothing for none.
   uint32_t Encode(ByteView before, ByteView after, Bytes& out) {
-    const size_t changed = kernels_.diff(before, after, word_bytes_, positions_.data());
+    const size_t changed = Scan(before, after);
     if (changed == 0) return 0;
-    const std::span<const uint32_t> positions(positions_.data(), changed);
+    const std::span<const uint32_t> positions(positions_.get(), changed);
     streams_.Clear();
-    position_coder_.Encode(before, positions, streams_, order_);
-    steps_.resize(changed);
-    Take(before, after, positions);
-    step_coder_.Encode(order_, steps_, streams_);
+    position_coder_.Encode(before, positions, streams_);
+    by_class_.resize(changed);
+    const std::span<const uint32_t> slots = position_coder_.slots();
+    for (size_t i = 0; i < changed; ++i) by_class_[slots[i]] = steps_[i];
+    step_coder_.Encode(position_coder_.begins(), by_class_, streams_);
     streams_.Finish(out);
     return static_cast<uint32_t>(changed);
   }
 
  private:
-  void Take(ByteView before, ByteView after, std::span<const uint32_t> positions) {
+  // Fills positions_ and steps_ and classifies the words, chunk by chunk, so that they are read
+  // from memory once; up to the first change nothing is classified. Returns the number of changed
+  // words.
+  size_t Scan(ByteView before, ByteView after) {
+    const size_t chunk_bytes = ClassPositionCoder::kChunkWords * word_bytes_;
+    size_t changed = 0, classified = 0;
+    position_coder_.Start(before.size() / word_bytes_);
+    for (size_t at = 0; at < before.size(); at += chunk_bytes) {
+      const size_t length = std::min(chunk_bytes, before.size() - at);
+      const ByteView old_words = before.subspan(at, length), new_words = after.subspan(at, length);
+      uint32_t* const found = &positions_[changed];
+      const size_t count = kernels_.diff(old_words, new_words, word_bytes_, found);
+      Take(old_words, new_words, {found, count}, &steps_[changed]);
+      const auto first = static_cast<uint32_t>(at / word_bytes_);
+      for (size_t i = 0; i < count; ++i) found[i] += first;
+      changed += count;
+      if (changed == 0) continue;
+      for (; classified < at + length; classified += chunk_bytes) {
+        position_coder_.Add(
+            before.subspan(classified, std::min(chunk_bytes, before.size() - classified)));
+      }
+    }
+    return changed;
+  }
+
+  void Take(ByteView before, ByteView after, std::span<const uint32_t> positions,
+            uint64_t* steps) const {
     switch (word_bytes_) {
       case 1:
-        return TakeSteps<uint8_t>(before, after, positions, order_.slots, steps_);
+        return TakeSteps<uint8_t>(before, after, positions, steps);
       case 2:
-        return TakeSteps<uint16_t>(before, after, positions, order_.slots, steps_);
+        return TakeSteps<uint16_t>(before, after, positions, steps);
       case 4:
-        return TakeSteps<uint32_t>(before, after, positions, order_.slots, steps_);
+        return TakeSteps<uint32_t>(before, after, positions, steps);
       default:
-        return TakeSteps<uint64_t>(before, after, positions, order_.slots, steps_);
+        return TakeSteps<uint64_t>(before, after, positions, steps);
     }
   }
 
   const kernels::KernelTable& kernels_;
   const size_t word_bytes_;
-  std::vector<uint32_t> positions_;
+  std::unique_ptr<uint32_t[]> positions_;  // room for a block, mostly untouched
+  std::unique_ptr<uint64_t[]> steps_;
   ClassPositionCoder position_coder_;
   ClassStepCoder step_coder_;
-  ClassOrder order_;
-  std::vector<uint64_t> steps_;
+  std::vector<uint64_t> by_class_;
   StreamsWriter streams_;
 };
 
@@ -87,15 +116,15 @@ class BlockApplier {
     if (block.entries == 0) return OkStatus();
     PULSE_ASSIGN_OR_RETURN(StreamsReader streams, StreamsReader::Open(block.payload));
     positions_.resize(block.entries);
-    PULSE_RETURN_IF_ERROR(position_coder_.Decode(words, streams, positions_, order_));
-    by_class_.resize(block.entries);
-    PULSE_RETURN_IF_ERROR(step_coder_.Decode(order_, streams, by_class_));
+    PULSE_RETURN_IF_ERROR(position_coder_.Decode(words, streams, positions_));
+    steps_.resize(block.entries);
+    PULSE_RETURN_IF_ERROR(step_coder_.Decode(position_coder_.begins(), streams, steps_));
     PULSE_RETURN_IF_ERROR(streams.Finish());
-    steps_.resize(block.entries * word_bytes_);
+    step_bytes_.resize(block.entries * word_bytes_);
     for (size_t i = 0; i < block.entries; ++i) {
-      std::memcpy(&steps_[i * word_bytes_], &by_class_[order_.slots[i]], word_bytes_);
+      std::memcpy(&step_bytes_[i * word_bytes_], &steps_[i], word_bytes_);
     }
-    kernels_.apply(words, word_bytes_, positions_, steps_);
+    kernels_.apply(words, word_bytes_, positions_, step_bytes_);
     return OkStatus();
   }
 
@@ -104,10 +133,9 @@ class BlockApplier {
   const size_t word_bytes_;
   ClassPositionCoder position_coder_;
   ClassStepCoder step_coder_;
-  ClassOrder order_;
   std::vector<uint32_t> positions_;
-  std::vector<uint64_t> by_class_;
-  Bytes steps_;
+  std::vector<uint64_t> steps_;
+  Bytes step_bytes_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "codec/grid_value.h"
 #include "codec/prefix_code.h"
 #include "codec/rank_list.h"
+#include "kernels/class_rank/class_rank_math.h"
 
 namespace pulse {
 namespace {
@@ -35,16 +36,46 @@ uint32_t BitsOf(float value) {
 
 // What is reused from block to block, on both sides.
 struct Scratch {
-  std::vector<uint8_t> classes;     // of all elements
+  std::vector<kernels::ClassTile> tiles;
+  std::vector<kernels::TileCounts> tile_counts;
+  uint32_t top = 0;                 // the exponent of class 0
+  std::vector<uint8_t> classes;     // of the entries; encoder only
   std::vector<uint32_t> ranks;      // by position
   std::vector<uint32_t> by_class;   // ranks of class 0, then those of class 1, ...
   std::vector<uint32_t> positions;  // decoder only
+  std::vector<uint64_t> bitmap;     // decoder only
   std::vector<float> values;        // decoder only
   std::vector<uint32_t> off_grid;   // entries whose values are not on theta's grid
   std::vector<uint16_t> symbols;    // encoder only
   std::array<PrefixCounts, kCodes> counts;
   std::array<PrefixDecoder, kCodes> decoders;  // decoder only
+
+  // Fills `top`, `tiles` and `tile_counts`; returns the elements of each class.
+  ClassCounts Classify(const kernels::ClassRankBody& kernel, std::span<const float> theta) {
+    top = kernel.largest_exponent(theta);
+    tiles.resize(kernels::TilesOf(theta.size()));
+    tile_counts.resize(tiles.size());
+    kernel.classify(AsBytes(theta), kernels::kFloatLayout, top, tiles, tile_counts);
+    ClassCounts sizes = {};
+    for (const kernels::TileCounts& of_tile : tile_counts) {
+      for (size_t c = 0; c < kRankClasses; ++c) sizes[c] += of_tile.all[c];
+    }
+    return sizes;
+  }
 };
+
+// positions: distinct, below n.
+void SortAscending(size_t n, std::span<uint32_t> positions, std::vector<uint64_t>& bitmap) {
+  bitmap.assign((n + 63) / 64, 0);
+  for (const uint32_t position : positions) bitmap[position / 64] |= uint64_t{1} << position % 64;
+  size_t filled = 0;
+  for (size_t i = 0; i < bitmap.size(); ++i) {
+    for (uint64_t bits = bitmap[i]; bits != 0; bits &= bits - 1) {
+      positions[filled++] =
+          static_cast<uint32_t>(64 * i) + static_cast<uint32_t>(std::countr_zero(bits));
+    }
+  }
+}
 
 // Where each class's part of `by_class` begins.
 ClassCounts StartsOf(const ClassCounts& entries) {
@@ -62,25 +93,26 @@ class BlockEncoder {
 
   void Encode(std::span<const float> theta, std::span<const uint32_t> positions,
               std::span<const float> values, Bytes& out) {
-    s_.classes.resize(theta.size());
-    kernel_.classify(theta, s_.classes);
+    const ClassCounts sizes = s_.Classify(kernel_, theta);
     BitWriter writer(out);
-    WritePositions(positions, writer);
+    WritePositions(sizes, positions, writer);
     ReadSymbols(theta, positions, values);
     WriteValues(theta, positions, values, writer);
     writer.Finish();
   }
 
  private:
-  void WritePositions(std::span<const uint32_t> positions, BitWriter& writer) {
+  void WritePositions(const ClassCounts& sizes, std::span<const uint32_t> positions,
+                      BitWriter& writer) {
+    s_.classes.resize(positions.size());
     s_.ranks.resize(positions.size());
-    const ClassCounts sizes = kernel_.rank(s_.classes, positions, s_.ranks.data());
+    kernel_.rank(s_.tiles, s_.tile_counts, positions, s_.classes.data(), s_.ranks.data());
     ClassCounts entries = {};
-    for (const uint32_t position : positions) ++entries[s_.classes[position]];
+    for (const uint8_t c : s_.classes) ++entries[c];
     s_.by_class.resize(positions.size());
     ClassCounts next = StartsOf(entries);
     for (size_t i = 0; i < positions.size(); ++i) {
-      s_.by_class[next[s_.classes[positions[i]]]++] = s_.ranks[i];
+      s_.by_class[next[s_.classes[i]]++] = s_.ranks[i];
     }
     uint64_t bits = kRankClasses * kMostBits;
     for (size_t c = 0; c < kRankClasses; ++c) bits += MaxRankBits(entries[c], sizes[c]);
@@ -103,7 +135,7 @@ class BlockEncoder {
       const uint32_t at = BitsOf(theta[positions[i]]), value = BitsOf(values[i]);
       const uint32_t symbol = SymbolOf(at, value);
       s_.symbols[i] = static_cast<uint16_t>(symbol);
-      ++s_.counts[CodeOf(s_.classes[positions[i]])][symbol];
+      ++s_.counts[CodeOf(s_.classes[i])][symbol];
       if (IsOffGrid(at, value, coarser_)) s_.off_grid.push_back(static_cast<uint32_t>(i));
     }
   }
@@ -131,7 +163,7 @@ class BlockEncoder {
         ++off_grid;
       }
       const uint64_t plain = LowBits(BitsOf(values[i]), kPlainMantissaBits) >> below;
-      const PrefixEncoder::Code code = encoders[CodeOf(s_.classes[position])].codes[symbol];
+      const PrefixEncoder::Code code = encoders[CodeOf(s_.classes[i])].codes[symbol];
       writer.Write(plain << code.length | code.bits, code.length + kPlainMantissaBits - below);
     }
   }
@@ -149,10 +181,9 @@ class BlockDecoder {
       : kernel_(kernel), coarser_(coarser) {}
 
   Status Decode(std::span<const float> theta, uint32_t entries, ByteView payload) {
-    s_.classes.resize(theta.size());
-    kernel_.classify(theta, s_.classes);
+    const ClassCounts sizes = s_.Classify(kernel_, theta);
     reader_.Start(payload);
-    PULSE_RETURN_IF_ERROR(ReadPositions(entries));
+    PULSE_RETURN_IF_ERROR(ReadPositions(sizes, entries));
     PULSE_RETURN_IF_ERROR(ReadOffGrid(entries));
     PULSE_RETURN_IF_ERROR(ReadCodes());
     if (reader_.IsSpent()) return DataLoss("the block ends before its values");
@@ -170,8 +201,7 @@ class BlockDecoder {
   std::span<const float> values() const { return s_.values; }
 
  private:
-  Status ReadPositions(uint32_t entries) {
-    const ClassCounts sizes = kernel_.rank(s_.classes, {}, nullptr);
+  Status ReadPositions(const ClassCounts& sizes, uint32_t entries) {
     ClassCounts of_class = {};
     uint64_t sum = 0;
     for (size_t c = 0; c < kRankClasses; ++c) {
@@ -191,7 +221,8 @@ class BlockDecoder {
     }
     if (reader_.IsSpent()) return DataLoss("the block ends inside its positions");
     s_.positions.resize(entries);
-    kernel_.select(s_.classes, of_class, s_.by_class.data(), s_.positions.data());
+    kernel_.select(s_.tiles, s_.tile_counts, of_class, s_.by_class.data(), s_.positions.data());
+    SortAscending(s_.tiles.size() * kernels::kTileWords, s_.positions, s_.bitmap);
     for (size_t code = 0; code < kCodes; ++code) {
       occurs_[code] = false;
       for (size_t c = 0; c < kRankClasses; ++c) {
@@ -225,7 +256,7 @@ class BlockDecoder {
     for (size_t i = 0; i < s_.values.size(); ++i) {
       const uint32_t position = s_.positions[i];
       const uint32_t at = BitsOf(theta[position]);
-      const size_t code = CodeOf(s_.classes[position]);
+      const size_t code = CodeOf(kernels::ClassOf(at, kernels::kFloatLayout, s_.top));
       const uint64_t bits = reader_.Peek();
       unsigned length = 0;
       const uint32_t symbol = s_.decoders[code].Decode(bits, &length);

@@ -127,9 +127,10 @@ uint64_t SmallPositions(const KernelTable& kernels, ByteView before, ByteView af
   const std::vector<uint32_t> positions = Changed(kernels, before, after);
   if (positions.empty()) return 0;
   ClassPositionCoder coder(kernels.class_rank, LayoutOf(DType::kBF16));
+  coder.Start(before.size() / sizeof(uint16_t));
+  coder.Add(before);
   StreamsWriter streams;
-  ClassOrder order;
-  coder.Encode(before, positions, streams, order);
+  coder.Encode(before, positions, streams);
   Bytes out;
   streams.Finish(out);
   return out.size();
