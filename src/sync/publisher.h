@@ -28,9 +28,10 @@ namespace pulse {
 struct PublisherOptions {
   std::string run = "main";
   // Where the base and this publisher's identity survive a restart; made if missing, locked while
-  // open. Empty: the base is kept in memory, rebuilt from the bucket at Open, and every Open takes
-  // the run over.
+  // open. Empty: every Open takes the run over, and the base is a copy in memory, rebuilt from the
+  // bucket at Open; or with kInBucket it is read from there, cell by cell, for each version.
   std::string state_directory = "";
+  BaseKeeping base = BaseKeeping::kCopy;
   bool take_over = false;  // raise the epoch even where the state would continue it
   bool single_writer =
       false;  // the caller promises to be alone, on a store without conditional puts
@@ -126,6 +127,7 @@ class Publisher {
   Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   PartOptions Whole() const;
   void NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns);
+  StatusOr<EncodedPart> Encode(Attempt& attempt, const ViewSource& view, PublishOptions& described);
   StatusOr<CodecDecision> Choose(const ViewSource& before, const ViewSource& after) const;
 
   PublisherOptions options_;

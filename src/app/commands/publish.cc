@@ -94,6 +94,7 @@ Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
   a.publisher.memory_bytes =
       BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
+  a.publisher.base = BaseKeeping::kInBucket;  // a copy in memory would break the bound
   SystemNonces nonces;
   PULSE_ASSIGN_OR_RETURN(
       const auto publisher,
@@ -104,8 +105,16 @@ Status Publish(Environment& env, PublishArguments& a) {
   const uint64_t number = publisher->head_version() ? publisher->head_version()->id.number + 1 : 1;
   for (const auto& mirror : mirrors) {
     ProgressBar bar(env.console, fmt::format("encode {}", mirror->format()), bytes);
-    PULSE_RETURN_IF_ERROR(mirror->Encode(number, publisher->base().view(), view,
-                                         [&bar](uint64_t done) { bar.Update(done); }));
+    const auto encode = [&] {
+      return mirror->Encode(number, publisher->base().view(), view,
+                            [&bar](uint64_t done) { bar.Update(done); });
+    };
+    Status encoded = encode();
+    if (absl::IsDataLoss(encoded) && publisher->base().view() != nullptr) {
+      publisher->base().Drop();  // the last version is damaged: whole copies of this one heal that
+      encoded = encode();
+    }
+    PULSE_RETURN_IF_ERROR(encoded);
   }
   auto bar = std::make_unique<ProgressBar>(env.console, "publish", bytes);
   a.publish.progress = [&bar, bytes](uint64_t done) {
