@@ -17,7 +17,8 @@ constexpr uint64_t kTellingUpload = uint64_t{1} << 20;
 bool IsDamage(const Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) ||
          absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status) ||
-         absl::IsUnimplemented(status);
+         absl::IsUnimplemented(status) ||
+         absl::IsInvalidArgument(status);  // this rank's ranges are those of another schema
 }
 
 Status CheckMetadata(const std::map<std::string, std::string>& metadata) {
@@ -261,6 +262,7 @@ Status Publisher::Commit(const Published& version) {
     current_ = *std::move(swapped);
     tip_ = version.manifest;
     unanswered_.clear();
+    resolved_ = base_.keeps_copy();  // which Promote makes
     return OkStatus();
   }
   resolved_ = false;
@@ -354,8 +356,8 @@ StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOpti
     // Published all the same; the next call finds its base again.
     deps_.log.warn("the base of version {} could not be taken into use: {}", attempt.id.number,
                    ToStd(promoted.message()));
+    resolved_ = false;
   }
-  if (base_.view() == nullptr) resolved_ = false;
   return version;
 }
 

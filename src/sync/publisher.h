@@ -107,6 +107,8 @@ class Publisher {
   // base, the caller clears attempt.base and sets its anchor_reason to "base lost".
   StatusOr<Attempt> Begin(const ModelSchema& schema, const PublishOptions& options);
   StagedBase& base() { return base_; }  // of this rank
+  // kDataLoss: the base that was encoded against is not the last version's; encode without one.
+  Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   // Why this version has an anchor beside its delta; "" if it has none.
   std::string AnchorReason(const Attempt& attempt, const CombinedDigests& digests,
                            uint64_t view_bytes) const;
@@ -124,7 +126,6 @@ class Publisher {
   Status TakeOver(const std::optional<HeadAt>& current);
   Status Resolve();
   Status FindBase();
-  Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   PartOptions Whole() const;
   void NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns);
   StatusOr<EncodedPart> Encode(Attempt& attempt, const ViewSource& view, PublishOptions& described);
