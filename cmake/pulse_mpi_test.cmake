@@ -26,6 +26,8 @@ function(pulse_mpi_test name)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE pulse_flags ${deps} pulse::collective_mpi_test_main
                                         GTest::gmock)
+  target_compile_options(${name} PRIVATE ${PULSE_TEST_OPTIONS})
+  pulse_precompile(${name})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 60)
   endif()

@@ -11,14 +11,19 @@ seconds=${1:-10}
 bash launch/install_dependencies.sh
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target fuzzers
-for program in build/fuzz/tests/fuzz/fuzz_*; do
-  [ -x "$program" ] && [ -f "$program" ] || continue
-  name=$(basename "$program")
+
+fuzz() {  # PROGRAM
+  local name corpora
+  name=$(basename "$1")
   corpora=(build/fuzz/tests/fuzz/corpus/"$name")
   [ -d "tests/fuzz/corpus/$name" ] && corpora+=("tests/fuzz/corpus/$name")
   # No reader may take 256 MB at once for an input of a few kB.
-  "$program" -max_total_time="$seconds" -malloc_limit_mb=256 -timeout=5 "${corpora[@]}" \
+  "$1" -max_total_time="$seconds" -malloc_limit_mb=256 -timeout=5 "${corpora[@]}" \
     >"build/fuzz/$name.log" 2>&1 ||
-    { tail -n 40 "build/fuzz/$name.log" >&2; echo "fuzz.sh: $name found something" >&2; exit 1; }
+    { tail -n 40 "build/fuzz/$name.log" >&2; echo "fuzz.sh: $name found something" >&2; return 1; }
   echo "$name: $(grep -E '^(Done|#[0-9]+.DONE)' "build/fuzz/$name.log" | tail -n 1)"
-done
+}
+export -f fuzz
+export seconds
+find build/fuzz/tests/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' -print0 | sort -z |
+  xargs -0 -P "$(nproc)" -I {} bash -c 'set -euo pipefail; fuzz {}'

@@ -14,4 +14,5 @@ cmake --preset release
 cmake --build --preset release
 cmake --build --preset headers
 [ $# -gt 0 ] || bash tests/fuzz.sh 10
-exec ctest --preset release "$@"
+# As many at a time as there are cores; what needs the machine for itself says so to CTest.
+exec ctest --preset release -j "$(nproc)" "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if a file includes a header of a module that layers.txt does not allow.
+"""Fails if a file includes a header of a module that layers.txt does not allow, or its own header not first.
 
 Usage: check_layers.py REPO_ROOT
 Modules are the folders of src/, and the top-level kernels/ and tests/. Two finer rules: trainer/torch
@@ -41,6 +41,15 @@ def module_of(relative):
     return parts[1] if parts[0] == "src" else parts[0]
 
 
+# x.h beside x.cc under src/, as includes write it; None where there is none.
+def own_header(root, path):
+    header = path.with_suffix(".h")
+    relative = header.relative_to(root)
+    if path.suffix != ".cc" or relative.parts[0] != "src" or not header.exists():
+        return None
+    return str(relative.relative_to("src"))
+
+
 def check(root, allowed):
     errors = [f"src/{d.name}: not listed in tools/layers.txt"
               for d in sorted((root / "src").iterdir()) if d.is_dir() and d.name not in allowed]
@@ -50,6 +59,10 @@ def check(root, allowed):
                 continue
             relative = path.relative_to(root)
             module = module_of(relative)
+            own = own_header(root, path)
+            first = next((m[1] for m in map(INCLUDE.match, path.read_text().splitlines()) if m), None)
+            if own and first != own:
+                errors.append(f"{relative}: includes {first} before {own}, so nothing shows that this compiles alone")
             for number, text in enumerate(path.read_text().splitlines(), 1):
                 m = INCLUDE.match(text)
                 if not m:

@@ -14,29 +14,31 @@ StatusOr<std::unique_ptr<RunPublisher>> RunPublisher::Open(RunPublisherDeps deps
       config.publish.bucket.empty() ? RunFolder{config.run.dir}.Bucket() : config.publish.bucket;
   PULSE_ASSIGN_OR_RETURN(publisher->store_,
                          OpenBucket(bucket, BucketAccess::kCreate, deps.fs, deps.clock));
-  PULSE_RETURN_IF_ERROR(publisher->OpenPublisher(false));
+  PULSE_RETURN_IF_ERROR(publisher->OpenPublisher());
   return publisher;
 }
 
-Status RunPublisher::OpenPublisher(bool take_over) {
+Status RunPublisher::OpenPublisher() {
   const RunConfig& config = deps_.config;
   PublisherOptions options;
   options.run = config.run.name;
   options.state_directory = RunFolder{config.run.dir}.PublisherState();
-  options.take_over = take_over;
   PULSE_ASSIGN_OR_RETURN(options.codec, CodecSettingFromName(config.publish.codec));
   options.single_writer = config.publish.single_writer;
   options.anchor_share = config.publish.anchor_share;
   options.max_chain_length = config.publish.anchor_every;
-  publisher_.reset();  // its lock goes first
+  // The first rank may be measuring the weights, or evaluating them, before it publishes.
+  const uint64_t timeout_ms = config.loco.deadline_ms + config.loco.long_deadline_ms;
   PULSE_ASSIGN_OR_RETURN(
-      publisher_, Publisher::Open(std::move(options), {*store_, deps_.fs, deps_.clock, nonces_,
-                                                       deps_.kernels, deps_.log}));
+      publisher_,
+      JointPublisher::Open(deps_.group, deps_.schema, std::move(options),
+                           {*store_, deps_.fs, deps_.clock, nonces_, deps_.kernels, deps_.log},
+                           static_cast<int64_t>(timeout_ms)));
   return OkStatus();
 }
 
 void RunPublisher::ContinueBehind(uint64_t number) {
-  const std::optional<VersionRef>& newest = publisher_->head_version();
+  const std::optional<VersionRef>& newest = publisher_->publisher().head_version();
   last_number_ = number;
   adopt_up_to_ = newest ? newest->id.number : 0;
   if (adopt_up_to_ < number) {
@@ -47,7 +49,7 @@ void RunPublisher::ContinueBehind(uint64_t number) {
 }
 
 StatusOr<std::optional<Published>> RunPublisher::Adopt(const ViewSource& view, bool final) {
-  auto found = publisher_->Find(last_number_ + 1);
+  auto found = publisher_->publisher().Find(last_number_ + 1);
   if (absl::IsNotFound(found.status())) {
     deps_.log.info("version {} is not kept any more: taken as published", last_number_ + 1);
     return Published{};
@@ -60,7 +62,7 @@ StatusOr<std::optional<Published>> RunPublisher::Adopt(const ViewSource& view, b
   }
   deps_.log.warn("version {} was published with other weights than these: a new epoch starts",
                  last_number_ + 1);
-  PULSE_RETURN_IF_ERROR(OpenPublisher(true));
+  PULSE_RETURN_IF_ERROR(publisher_->TakeOver());
   anchor_ = true;
   return std::nullopt;
 }
@@ -68,8 +70,9 @@ StatusOr<std::optional<Published>> RunPublisher::Adopt(const ViewSource& view, b
 StatusOr<std::optional<Published>> RunPublisher::Publish(const ViewSource& view, uint64_t round,
                                                          bool final) {
   if (last_number_ < adopt_up_to_) {
-    PULSE_ASSIGN_OR_RETURN(auto adopted, Adopt(view, final));
-    if (adopted) {
+    auto found = Adopt(view, final);
+    if (!found.ok() || *found) PULSE_RETURN_IF_ERROR(Decline(found.status()));
+    if (auto& adopted = *found; adopted) {
       ++last_number_;
       if (adopted->ref.id.number == 0) return std::nullopt;
       return adopted;

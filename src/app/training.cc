@@ -4,11 +4,13 @@
 #include <memory>
 #include <optional>
 
+#include "app/agree.h"
 #include "app/parts.h"
 #include "app/run_publisher.h"
 #include "app/site_map.h"
 #include "app/training_record.h"
 #include "loco/loop.h"
+#include "sync/master_view.h"
 
 namespace pulse {
 namespace {
@@ -24,14 +26,29 @@ struct Rank {
   std::unique_ptr<Communicator> trainer_group, peers;  // null where a trainer has one rank
   std::unique_ptr<loco::Loop> loop;
   std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
-  // Rank 0 alone:
-  std::unique_ptr<RunPublisher> publisher;
-  std::unique_ptr<TrainingRecord> record;
+  std::unique_ptr<RunPublisher> publisher;          // the first trainer's ranks
+  std::unique_ptr<TrainingRecord> record;           // rank 0
 };
 
-class SilentObserver final : public loco::RoundObserver {
+// Of all ranks but the first: those of its trainer publish their share of each version.
+class OtherObserver final : public loco::RoundObserver {
  public:
-  Status OnRound(const loco::State&, const loco::RoundReport&) override { return OkStatus(); }
+  explicit OtherObserver(const Rank& rank) : rank_(rank) {}
+  Status OnStart(const loco::State& state) override { return Join(state); }
+  Status OnRound(const loco::State& state, const loco::RoundReport& report) override {
+    return IsPublished(rank_.config, report) ? Join(state) : OkStatus();
+  }
+
+ private:
+  Status Join(const loco::State& state) {
+    if (rank_.publisher == nullptr) return OkStatus();
+    PULSE_ASSIGN_OR_RETURN(
+        const MasterView view,
+        MasterView::Make(rank_.kernels, rank_.trainer->schema(), state.WholeTheta()));
+    return rank_.publisher->Join(view);
+  }
+
+  const Rank& rank_;
 };
 
 StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
@@ -86,15 +103,21 @@ void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
       deps.fs, deps.communicator, deps.clock, *rank.logger);
 }
 
+Status OpenPublisher(Rank& rank, const TrainingDeps& deps) {
+  if (!rank.config.publish.enabled) return OkStatus();
+  PULSE_ASSIGN_OR_RETURN(
+      rank.publisher,
+      RunPublisher::Open({rank.config, rank.trainer->schema(), rank.trainer_group.get(), deps.fs,
+                          deps.clock, rank.kernels, *rank.logger}));
+  return OkStatus();
+}
+
 // Rank 0's own: nothing is written before it is known that the folder holds no other run.
 Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
   const RunFolder folder{rank.config.run.dir};
   if (!deps.resume) PULSE_RETURN_IF_ERROR(RequireNoRun(deps.fs, folder));
   PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(folder.path));
-  if (rank.config.publish.enabled) {
-    PULSE_ASSIGN_OR_RETURN(rank.publisher, RunPublisher::Open({rank.config, deps.fs, deps.clock,
-                                                               rank.kernels, *rank.logger}));
-  }
+  PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
   PULSE_ASSIGN_OR_RETURN(rank.record,
                          TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
                                                  *rank.trainer, rank.publisher.get(), *rank.logger,
@@ -185,34 +208,23 @@ Status Assemble(Rank& rank, const TrainingDeps& deps) {
                                                      rank.kernels, deps.clock, *rank.logger,
                                                      {rank.trainer_group.get(), rank.peers.get()}));
   MakeCheckpointer(rank, deps);
-  return deps.communicator.rank() == 0 ? OpenRecord(rank, deps) : OkStatus();
+  const auto mine = static_cast<uint32_t>(deps.communicator.rank());
+  if (mine == 0) return OpenRecord(rank, deps);
+  return mine < rank.options.ranks_per_trainer ? OpenPublisher(rank, deps) : OkStatus();
 }
 
-// The lowest failing rank's error on all ranks, so that nobody waits for one that has given up; or
-// that their values differ.
-Status Agree(Communicator& communicator, const Status& local, uint32_t ranks_per_trainer,
-             Clock& clock) {
+// Collective: fails on all ranks where one fails, or where their values differ.
+Status AgreeOnStart(Communicator& communicator, const Status& local, uint32_t ranks_per_trainer,
+                    Clock& clock) {
   constexpr int64_t kTimeoutMs = 300'000;  // LibTorch may load slowly on a cold disk
-  Bytes mine;
-  AppendLittle(static_cast<int32_t>(local.code()), mine);
-  AppendLittle(ranks_per_trainer, mine);
-  const std::string_view text = ToStd(local.message());
-  mine.insert(mine.end(), text.begin(), text.end());
-  std::vector<Bytes> all;
-  PULSE_RETURN_IF_ERROR(communicator.AllGather(mine, all, Deadline::After(clock, kTimeoutMs)));
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].size() < 2 * sizeof(int32_t)) return Internal("rank {} sent no status", rank);
-    const auto code = static_cast<absl::StatusCode>(LoadLittle<int32_t>(all[rank].data()));
-    if (code == absl::StatusCode::kOk) continue;
-    const std::string_view message = AsText(ByteView(all[rank]).subspan(2 * sizeof(int32_t)));
-    if (rank == 0) return Status(code, ToAbsl(message));
-    return Status(code, fmt::format("rank {} ({}): {}", rank,
-                                    communicator.HostOf(static_cast<int>(rank)), message));
-  }
+  StatusOr<Bytes> mine = Bytes();
+  AppendLittle(ranks_per_trainer, *mine);
+  if (!local.ok()) mine = local;
+  PULSE_ASSIGN_OR_RETURN(const std::vector<Bytes> all,
+                         Agree(communicator, mine, Deadline::After(clock, kTimeoutMs)));
   // It decides which communicators are opened next, before configurations are compared as a whole.
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    const auto theirs = LoadLittle<uint32_t>(all[rank].data() + sizeof(int32_t));
-    if (theirs != LoadLittle<uint32_t>(all[0].data() + sizeof(int32_t))) {
+    if (all[rank] != all[0]) {
       return InvalidArgument("loco.ranks_per_trainer differs between rank 0 and rank {}", rank);
     }
   }
@@ -229,15 +241,15 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
     prepared = Prepare(rank, deps);
   }
   const auto agree = [&](const Status& local) {
-    return Agree(deps.communicator, local, rank.options.ranks_per_trainer, deps.clock);
+    return AgreeOnStart(deps.communicator, local, rank.options.ranks_per_trainer, deps.clock);
   };
   PULSE_RETURN_IF_ERROR(agree(prepared));
   PULSE_RETURN_IF_ERROR(OpenGroups(rank, deps));
   PULSE_RETURN_IF_ERROR(FindSites(rank, deps));
   PULSE_RETURN_IF_ERROR(agree(Assemble(rank, deps)));
-  SilentObserver silent;
+  OtherObserver other(rank);
   loco::RoundObserver& observer =
-      rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : silent;
+      rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : other;
   PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end,
                          rank.loop->Run(observer, deps.stop_requested, rank.checkpoints.get()));
   if (end == loco::RunEnd::kStopped) {

@@ -73,6 +73,11 @@ Status RequireNoRun(Filesystem& fs, const RunFolder& folder) {
   return absl::IsNotFound(found) ? OkStatus() : found;
 }
 
+bool IsPublished(const RunConfig& config, const loco::RoundReport& report) {
+  const bool final = report.stopping || report.round == config.loco.rounds;
+  return config.publish.enabled && (final || report.round % config.publish.every == 0);
+}
+
 StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordDeps deps) {
   std::unique_ptr<TrainingRecord> record(new TrainingRecord(deps));
   if (!deps.resume) {
@@ -105,9 +110,9 @@ Status TrainingRecord::Evaluate(const char* when, std::span<const float> weights
 Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, bool final) {
   if (deps_.publisher == nullptr) return OkStatus();
   const int64_t start_ns = deps_.console.clock->NowNs();
-  PULSE_ASSIGN_OR_RETURN(const MasterView view,
-                         MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta));
-  PULSE_ASSIGN_OR_RETURN(const auto published, deps_.publisher->Publish(view, round, final));
+  const auto view = MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta);
+  if (!view.ok()) return deps_.publisher->Decline(view.status());
+  PULSE_ASSIGN_OR_RETURN(const auto published, deps_.publisher->Publish(*view, round, final));
   if (!published) return OkStatus();
   const Manifest& m = published->manifest;
   last_patch_bytes_ = m.bytes(PayloadRole::kDelta);
@@ -131,6 +136,15 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {
+  const Status begun = Begin(state);
+  if (!begun.ok()) return deps_.publisher ? deps_.publisher->Decline(begun) : begun;
+  PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), 0, false));
+  started_ns_ = deps_.console.clock->NowNs();
+  return OkStatus();
+}
+
+// What comes before the first version.
+Status TrainingRecord::Begin(const loco::State& state) {
   if (deps_.resume) {
     PULSE_ASSIGN_OR_RETURN(const uint64_t lost, RecordedRounds(deps_.fs, folder_.Metrics()));
     if (lost > 0) {
@@ -155,10 +169,7 @@ Status TrainingRecord::OnStart(const loco::State& state) {
       {"kernels",
        deps_.kernels.name}}.dump()));
   PULSE_RETURN_IF_ERROR(WriteMasters(folder_.InitialWeights(), state.WholeTheta()));
-  PULSE_RETURN_IF_ERROR(Evaluate("initial", state.WholeTheta()));
-  PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), 0, false));
-  started_ns_ = deps_.console.clock->NowNs();
-  return OkStatus();
+  return Evaluate("initial", state.WholeTheta());
 }
 
 Status TrainingRecord::OnResume(const loco::State& state, const loco::Notes& notes) {
@@ -185,11 +196,13 @@ loco::Notes TrainingRecord::CheckpointNotes() {
 }
 
 Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport& report) {
-  PULSE_RETURN_IF_ERROR(Append(ToJson(report).dump()));
+  const Status recorded = Append(ToJson(report).dump());
   const bool final = report.stopping || report.round == deps_.config.loco.rounds;
-  if (final || report.round % deps_.config.publish.every == 0) {
+  if (IsPublished(deps_.config, report)) {
+    if (!recorded.ok()) return deps_.publisher->Decline(recorded);
     PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), report.round, final));
   }
+  PULSE_RETURN_IF_ERROR(recorded);
   Show(report);
   if (!final) return OkStatus();
   PULSE_RETURN_IF_ERROR(Evaluate("final", state.WholeTheta()));

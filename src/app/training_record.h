@@ -32,6 +32,9 @@ struct TrainingRecordDeps {
 // kAlreadyExists if the folder holds a run.
 Status RequireNoRun(Filesystem& fs, const RunFolder& folder);
 
+// Whether a version is published after this round.
+bool IsPublished(const RunConfig& config, const loco::RoundReport& report);
+
 // An observer for rank 0. Each line of metrics.jsonl is one record with a "type": start, resume,
 // evaluation, round, version, end (docs/operations.md lists their fields).
 class TrainingRecord final : public loco::RoundObserver {
@@ -49,6 +52,7 @@ class TrainingRecord final : public loco::RoundObserver {
   explicit TrainingRecord(TrainingRecordDeps deps)
       : deps_(deps), folder_{deps.config.run.dir}, live_(deps.console) {}
 
+  Status Begin(const loco::State& state);
   Status Append(const std::string& line) { return metrics_->Append(line); }
   Status WriteMasters(const std::string& path, std::span<const float> weights);
   Status Evaluate(const char* when, std::span<const float> weights);

@@ -17,7 +17,8 @@ constexpr uint64_t kTellingUpload = uint64_t{1} << 20;
 bool IsDamage(const Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) ||
          absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status) ||
-         absl::IsUnimplemented(status);
+         absl::IsUnimplemented(status) ||
+         absl::IsInvalidArgument(status);  // this rank's ranges are those of another schema
 }
 
 Status CheckMetadata(const std::map<std::string, std::string>& metadata) {
@@ -33,7 +34,7 @@ Publisher::Publisher(PublisherOptions options, PublisherDeps deps, ChainReader c
     : options_(std::move(options)),
       deps_(deps),
       chain_(std::move(chain)),
-      base_(deps.fs, deps.kernels, options_.state_directory) {}
+      base_(deps.fs, deps.kernels, options_.state_directory, options_.base) {}
 
 Publisher::~Publisher() = default;
 
@@ -261,6 +262,7 @@ Status Publisher::Commit(const Published& version) {
     current_ = *std::move(swapped);
     tip_ = version.manifest;
     unanswered_.clear();
+    resolved_ = base_.keeps_copy();  // which Promote makes
     return OkStatus();
   }
   resolved_ = false;
@@ -305,22 +307,33 @@ PartOptions Publisher::Whole() const {
   return part;
 }
 
+StatusOr<EncodedPart> Publisher::Encode(Attempt& attempt, const ViewSource& view,
+                                        PublishOptions& described) {
+  const ViewSource* before = attempt.base ? base_.view() : nullptr;
+  if (before != nullptr && options_.codec == CodecSetting::kAuto) {
+    PULSE_ASSIGN_OR_RETURN(CodecDecision decision, Choose(*before, view));
+    attempt.codec = decision.codec;
+    described.metadata[kCodecReasonKey] = std::move(decision.reason);
+  }
+  return EncodePart(deps_.fs, deps_.kernels, Whole(), attempt, before, view, described.progress);
+}
+
 StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOptions& options) {
   const ModelSchema& schema = view.schema();
   if (!options_.ranges.empty()) {
     return InvalidArgument("this publisher owns a share of the model only: publish step by step");
   }
   PULSE_ASSIGN_OR_RETURN(Attempt attempt, Begin(schema, options));
-  const ViewSource* before = attempt.base ? base_.view() : nullptr;
   PublishOptions described = options;
-  if (before != nullptr && options_.codec == CodecSetting::kAuto) {
-    PULSE_ASSIGN_OR_RETURN(CodecDecision decision, Choose(*before, view));
-    attempt.codec = decision.codec;
-    described.metadata[kCodecReasonKey] = std::move(decision.reason);
+  const auto encoded = Encode(attempt, view, described);
+  if (attempt.base && !base_.keeps_copy() && IsDamage(encoded.status())) {
+    deps_.log.error("version {} can't be rebuilt, publishing an anchor: {}", attempt.base->number,
+                    ToStd(encoded.status().message()));
+    base_.Drop();
+    return Publish(view, options);
   }
-  PULSE_ASSIGN_OR_RETURN(
-      const EncodedPart part,
-      EncodePart(deps_.fs, deps_.kernels, Whole(), attempt, before, view, options.progress));
+  PULSE_RETURN_IF_ERROR(encoded.status());
+  const EncodedPart& part = *encoded;
   PULSE_ASSIGN_OR_RETURN(const CombinedDigests digests, CombineParts(schema, {part.digests}));
   if (const Status checked = CheckBase(attempt, digests); !checked.ok()) {
     // Bits rotted where the base lies. The delta would be useless, and nothing names it yet.

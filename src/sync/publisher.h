@@ -28,9 +28,10 @@ namespace pulse {
 struct PublisherOptions {
   std::string run = "main";
   // Where the base and this publisher's identity survive a restart; made if missing, locked while
-  // open. Empty: the base is kept in memory, rebuilt from the bucket at Open, and every Open takes
-  // the run over.
+  // open. Empty: every Open takes the run over, and the base is a copy in memory, rebuilt from the
+  // bucket at Open; or with kInBucket it is read from there, cell by cell, for each version.
   std::string state_directory = "";
+  BaseKeeping base = BaseKeeping::kCopy;
   bool take_over = false;  // raise the epoch even where the state would continue it
   bool single_writer =
       false;  // the caller promises to be alone, on a store without conditional puts
@@ -106,6 +107,8 @@ class Publisher {
   // base, the caller clears attempt.base and sets its anchor_reason to "base lost".
   StatusOr<Attempt> Begin(const ModelSchema& schema, const PublishOptions& options);
   StagedBase& base() { return base_; }  // of this rank
+  // kDataLoss: the base that was encoded against is not the last version's; encode without one.
+  Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   // Why this version has an anchor beside its delta; "" if it has none.
   std::string AnchorReason(const Attempt& attempt, const CombinedDigests& digests,
                            uint64_t view_bytes) const;
@@ -123,9 +126,9 @@ class Publisher {
   Status TakeOver(const std::optional<HeadAt>& current);
   Status Resolve();
   Status FindBase();
-  Status CheckBase(const Attempt& attempt, const CombinedDigests& digests) const;
   PartOptions Whole() const;
   void NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns);
+  StatusOr<EncodedPart> Encode(Attempt& attempt, const ViewSource& view, PublishOptions& described);
   StatusOr<CodecDecision> Choose(const ViewSource& before, const ViewSource& after) const;
 
   PublisherOptions options_;

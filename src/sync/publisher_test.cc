@@ -65,13 +65,23 @@ class PublisherTest : public ::testing::Test {
 };
 
 // With a state folder and without.
-class EitherPublisherTest : public PublisherTest,
-                            public ::testing::WithParamInterface<const char*> {
- protected:
-  PublisherOptions Options() const { return {.state_directory = GetParam(), .anchor_share = 100}; }
+struct Keeping {
+  const char* name;
+  const char* directory;
+  BaseKeeping base;
+  friend void PrintTo(const Keeping& keeping, std::ostream* out) { *out << keeping.name; }
 };
-INSTANTIATE_TEST_SUITE_P(State, EitherPublisherTest, ::testing::Values("/state", ""),
-                         [](const auto& state) { return *state.param ? "InFiles" : "InMemory"; });
+class EitherPublisherTest : public PublisherTest, public ::testing::WithParamInterface<Keeping> {
+ protected:
+  PublisherOptions Options() const {
+    return {.state_directory = GetParam().directory, .base = GetParam().base, .anchor_share = 100};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(State, EitherPublisherTest,
+                         ::testing::Values(Keeping{"InFiles", "/state", BaseKeeping::kCopy},
+                                           Keeping{"InMemory", "", BaseKeeping::kCopy},
+                                           Keeping{"InBucket", "", BaseKeeping::kInBucket}),
+                         [](const auto& keeping) { return keeping.param.name; });
 
 TEST_P(EitherPublisherTest, SixtyVersionsAreBitIdenticalForEarlyAndLateReaders) {
   PublisherOptions options = Options();
@@ -107,7 +117,7 @@ TEST_P(EitherPublisherTest, ARestartContinuesTheChain) {
     ASSERT_TRUE(published.ok()) << published.status();
     EXPECT_EQ(published->manifest.has(PayloadRole::kDelta), version > 1);
     EXPECT_EQ(published->manifest.has(PayloadRole::kAnchor), version == 1);
-    EXPECT_EQ(publisher->epoch(), *GetParam() ? 1 : version)
+    EXPECT_EQ(publisher->epoch(), *GetParam().directory ? 1 : version)
         << "only a state folder keeps the epoch";
     model = Mutated(model, version, 50);
   }
@@ -247,11 +257,12 @@ TEST_F(PublisherTest, ARottenBaseIsFoundBeforeAnythingIsBuiltOnIt) {
   EXPECT_TRUE(SameBits(follower.model, model));
 }
 
-TEST_F(PublisherTest, ADamagedTipIsHealedByAnAnchor) {
+TEST_P(EitherPublisherTest, ADamagedTipIsHealedByAnAnchor) {
+  if (*GetParam().directory) return;  // its base does not come from the bucket
   TestModel model = RandomModel(TinySchema(), 1);
   VersionId last;
   {
-    auto publisher = MustOpen({});
+    auto publisher = MustOpen(Options());
     ASSERT_TRUE(Publish(*publisher, model).ok());
     model = Mutated(model, 1, 50);
     last = Publish(*publisher, model)->ref.id;
@@ -262,7 +273,7 @@ TEST_F(PublisherTest, ADamagedTipIsHealedByAnAnchor) {
     Bytes bytes = store_->Get(key, 1 << 20)->bytes;
     bytes[bytes.size() / 2] ^= 1;
     ASSERT_TRUE(store_->Put(key, MemorySource(bytes), PutCondition::None()).ok());
-    auto publisher = MustOpen({});
+    auto publisher = MustOpen(Options());
     const auto published = Publish(*publisher, model);
     ASSERT_TRUE(published.ok()) << published.status();
     EXPECT_EQ(published->manifest.reason, "base lost") << name;

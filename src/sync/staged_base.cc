@@ -61,8 +61,9 @@ class StagedBase::Held final : public ViewSource {
   Bytes bytes_;
 };
 
-StagedBase::StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory)
-    : fs_(fs), kernels_(kernels), directory_(std::move(directory)) {}
+StagedBase::StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory,
+                       BaseKeeping keeping)
+    : fs_(fs), kernels_(kernels), directory_(std::move(directory)), keeping_(keeping) {}
 
 StagedBase::~StagedBase() = default;
 
@@ -108,8 +109,18 @@ Status StagedBase::Stage(const VersionId& id, const ViewSource& view,
   return CopyToFile(fs_, *file, PathOf(id));
 }
 
+void StagedBase::Use(const VersionId& id, std::unique_ptr<const ViewSource> view) {
+  held_ = nullptr;
+  view_ = std::move(view);
+  version_ = id;
+}
+
 Status StagedBase::Promote(const VersionId& id, const ViewSource& view,
                            const std::vector<TensorRange>& ranges) {
+  if (!keeps_copy()) {
+    Drop();
+    return OkStatus();
+  }
   Status status;
   if (directory_.empty()) {
     status = PromoteInMemory(view, ranges);

@@ -1,5 +1,6 @@
-// The publisher's own copy of what it published last: the base of the next diff. In files of a
-// state folder, so that a restart continues; or in memory.
+// What the publisher published last: the base of the next diff. A copy in files of a state folder,
+// so that a restart continues; a copy in memory; or no copy: read from the bucket whenever it is
+// needed.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,16 @@
 
 namespace pulse {
 
+enum class BaseKeeping { kCopy, kInBucket };
+
 // Covers what one rank publishes: `ranges` in every call, empty for the whole model. Not
 // thread-safe.
 class StagedBase {
  public:
-  // directory: must exist; empty: keep the base in memory, as one more copy of the ranges.
-  StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory);
+  // directory: must exist; empty: keep the base in memory, as one more copy of the ranges, or with
+  // kInBucket nowhere: then there is none behind Promote until Use.
+  StagedBase(Filesystem& fs, const kernels::KernelTable& kernels, std::string directory,
+             BaseKeeping keeping = BaseKeeping::kCopy);
   ~StagedBase();
 
   // Takes the base of version `id` into use if it is there and readable; else false. Whether its
@@ -36,6 +41,10 @@ class StagedBase {
   // before). On an error there is no base any more.
   Status Promote(const VersionId& id, const ViewSource& view,
                  const std::vector<TensorRange>& ranges);
+
+  bool keeps_copy() const { return keeping_ == BaseKeeping::kCopy || !directory_.empty(); }
+  // Takes a view of version `id` that lies elsewhere into use.
+  void Use(const VersionId& id, std::unique_ptr<const ViewSource> view);
 
   // Removes what crashed attempts left in the folder, but not the base of `keep`. Errors are
   // dropped: the next call tries again.
@@ -58,6 +67,7 @@ class StagedBase {
   Filesystem& fs_;
   const kernels::KernelTable& kernels_;
   std::string directory_;
+  BaseKeeping keeping_;
   std::optional<VersionId> version_;
   std::unique_ptr<const ViewSource> view_;
   Held* held_ = nullptr;  // view_, when it is in memory

@@ -59,6 +59,30 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
   return OkStatus();
 }
 
+std::vector<std::vector<TensorRange>> ShareRanges(const ModelSchema& schema, size_t ranks) {
+  std::vector<std::vector<TensorRange>> shares(1);
+  const uint64_t total = schema.bytes();
+  uint64_t done = 0;
+  for (const TensorRange& cell : AllCells(schema)) {
+    uint64_t begin = cell.begin;
+    do {
+      if (done * ranks >= total * shares.size() && shares.size() < ranks &&
+          !shares.back().empty()) {
+        shares.emplace_back();
+      }
+      // Up to this share's end, which may lie behind us: then a chunk, the least there is.
+      const uint64_t end = total * shares.size() / ranks;
+      const uint64_t wanted = end > done ? end - done : 1;
+      const uint64_t chunks = (wanted + kDigestChunkBytes - 1) / kDigestChunkBytes;
+      const uint64_t bytes = std::min(cell.end - begin, chunks * kDigestChunkBytes);
+      shares.back().push_back({cell.tensor, begin, begin + bytes});
+      begin += bytes;
+      done += bytes;
+    } while (begin < cell.end);
+  }
+  return shares;
+}
+
 std::vector<TensorRange> MergeAdjacent(const std::vector<TensorRange>& ascending) {
   std::vector<TensorRange> runs;
   for (const TensorRange& range : ascending) {

@@ -52,6 +52,31 @@ TEST(View, RangesThatNoRankMayOwnAreRefused) {
   }
 }
 
+TEST(View, SharesCoverTheModelOnceAndAreNearlyEven) {
+  const uint64_t mib = kDigestChunkBytes;
+  const ModelSchema schema = testing::SchemaOf({{"a", DType::kU8, {2 * kCellBytes + 5}},
+                                                {"b", DType::kU8, {0}},
+                                                {"c", DType::kU8, {9}},
+                                                {"d", DType::kBF16, {3 * mib}}});
+  for (const size_t ranks : {1, 2, 3, 7, 16, 500}) {
+    const auto shares = ShareRanges(schema, ranks);
+    EXPECT_LE(shares.size(), ranks);
+    EXPECT_GE(shares.size(), std::min<size_t>(ranks, 38))
+        << "one chunk or tensor end each at least";
+    std::vector<TensorRange> all;
+    for (const auto& share : shares) {
+      ASSERT_FALSE(share.empty());
+      EXPECT_TRUE(CheckRanges(schema, share).ok());
+      uint64_t bytes = 0;
+      for (const TensorRange& range : share) bytes += range.bytes();
+      EXPECT_LE(bytes, schema.bytes() / ranks + 2 * mib);
+      all.insert(all.end(), share.begin(), share.end());
+    }
+    EXPECT_TRUE(CheckRanges(schema, all).ok());
+    EXPECT_EQ(MergeAdjacent(all), MergeAdjacent(AllCells(schema)));
+  }
+}
+
 TEST(View, DigestsAreThoseOfTheCore) {
   const auto model = RandomModel(TinySchema(), 1);
   const auto digests = ComputeDigests(ModelViewSource(model.view()));

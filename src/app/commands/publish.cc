@@ -3,8 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/agree.h"
 #include "app/command_line.h"
+#include "app/joint_publisher.h"
 #include "app/parts.h"
+#include "app/ranks.h"
 #include "app/retain.h"
 #include "app/upload_bars.h"
 #include "kernels/kernels.h"
@@ -20,6 +23,7 @@ struct PublishArguments {
   uint64_t keep = 0;
   uint64_t memory_mib = 512;
   std::vector<std::string> also;
+  bool joint = false;
   PublisherOptions publisher;
   PublishOptions publish;
 };
@@ -83,6 +87,15 @@ StatusOr<Mirrors> MakeMirrors(const PublishArguments& a, Store& store, Filesyste
   return mirrors;
 }
 
+Status ReadOptions(Environment& env, PublishArguments& a) {
+  PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
+  PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
+  a.publisher.memory_bytes =
+      BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
+  a.publisher.base = BaseKeeping::kInBucket;  // a copy in memory would break the bound
+  return OkStatus();
+}
+
 Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels("auto"));
   PULSE_ASSIGN_OR_RETURN(const auto logger, MakeLogger(a.log_level, ""));
@@ -90,10 +103,7 @@ Status Publish(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto bucket,
                          OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
   UploadBars store(*bucket, env.console);
-  PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
-  PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
-  a.publisher.memory_bytes =
-      BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
+  PULSE_RETURN_IF_ERROR(ReadOptions(env, a));
   SystemNonces nonces;
   PULSE_ASSIGN_OR_RETURN(
       const auto publisher,
@@ -104,8 +114,16 @@ Status Publish(Environment& env, PublishArguments& a) {
   const uint64_t number = publisher->head_version() ? publisher->head_version()->id.number + 1 : 1;
   for (const auto& mirror : mirrors) {
     ProgressBar bar(env.console, fmt::format("encode {}", mirror->format()), bytes);
-    PULSE_RETURN_IF_ERROR(mirror->Encode(number, publisher->base().view(), view,
-                                         [&bar](uint64_t done) { bar.Update(done); }));
+    const auto encode = [&] {
+      return mirror->Encode(number, publisher->base().view(), view,
+                            [&bar](uint64_t done) { bar.Update(done); });
+    };
+    Status encoded = encode();
+    if (absl::IsDataLoss(encoded) && publisher->base().view() != nullptr) {
+      publisher->base().Drop();  // the last version is damaged: whole copies of this one heal that
+      encoded = encode();
+    }
+    PULSE_RETURN_IF_ERROR(encoded);
   }
   auto bar = std::make_unique<ProgressBar>(env.console, "publish", bytes);
   a.publish.progress = [&bar, bytes](uint64_t done) {
@@ -119,6 +137,48 @@ Status Publish(Environment& env, PublishArguments& a) {
   Print(env.console, published.manifest, mirrors);
   if (a.keep > 0) RetainNewest(store, a.publisher.run, a.keep, env.clock, *logger);
   return OkStatus();
+}
+
+// As one of several ranks, which share the tensors.
+Status PublishJointly(Environment& env, PublishArguments& a) {
+  constexpr int64_t kTimeoutMs = 3'600'000;  // of a wait for the rank with the slowest upload
+  if (!a.also.empty()) return InvalidArgument("--also: other formats are written by one process");
+  return RunAsRank(env, [&](MpiSession&, Communicator& communicator) -> Status {
+    const bool first = communicator.rank() == 0;
+    if (!first) env.console.progress = ShowProgress::kNever;
+    std::unique_ptr<Checkpoint> checkpoint;
+    std::unique_ptr<Store> bucket;
+    std::shared_ptr<Logger> logger;
+    std::unique_ptr<JointPublisher> publisher;
+    SystemNonces nonces;
+    kernels::KernelTable kernels;
+    std::unique_ptr<UploadBars> store;
+    const auto open = [&]() -> Status {
+      PULSE_ASSIGN_OR_RETURN(kernels, kernels::ChooseKernels("auto"));
+      PULSE_ASSIGN_OR_RETURN(logger, MakeLogger(a.log_level, ""));
+      PULSE_ASSIGN_OR_RETURN(checkpoint, Checkpoint::Open(*env.filesystem, a.model));
+      PULSE_ASSIGN_OR_RETURN(
+          bucket, OpenBucket(a.bucket, BucketAccess::kCreate, *env.filesystem, env.clock));
+      store = std::make_unique<UploadBars>(*bucket, env.console);
+      PULSE_RETURN_IF_ERROR(ReadOptions(env, a));
+      PULSE_ASSIGN_OR_RETURN(
+          publisher,
+          JointPublisher::Open(&communicator, checkpoint->schema(), a.publisher,
+                               {*store, *env.filesystem, env.clock, nonces, kernels, *logger},
+                               kTimeoutMs));
+      return OkStatus();
+    };
+    const Status opened = open();
+    PULSE_RETURN_IF_ERROR(Agree(communicator, opened.ok() ? StatusOr<Bytes>(Bytes()) : opened,
+                                Deadline::After(env.clock, kTimeoutMs))
+                              .status());
+    const ModelViewSource view(checkpoint->view());
+    if (!first) return publisher->Join(view).status();
+    PULSE_ASSIGN_OR_RETURN(const Published published, publisher->Publish(view, a.publish));
+    Print(env.console, published.manifest, {});
+    if (a.keep > 0) RetainNewest(*store, a.publisher.run, a.keep, env.clock, *logger);
+    return OkStatus();
+  });
 }
 
 }  // namespace
@@ -143,6 +203,8 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
   command->add_flag(
       "--single-writer", a->publisher.single_writer,
       "Allow a store without conditional puts: you promise that nobody else publishes");
+  command->add_flag("--joint", a->joint,
+                    "Under mpirun: all ranks publish one version, each its share of the tensors");
   command->add_option("--sign-key", a->sign_key,
                       "Ed25519 private key (PEM) to sign manifests with");
   command
@@ -161,7 +223,9 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("--threads", a->publisher.threads, "Threads")->check(CLI::Range(1, 1024));
   command->add_option("--log-level", a->log_level, "trace, debug, info, warn, error or off");
   AddConsoleOptions(*command, env.console);
-  command->callback([&env, &chosen, a] { chosen = [&env, a] { return Publish(env, *a); }; });
+  command->callback([&env, &chosen, a] {
+    chosen = [&env, a] { return a->joint ? PublishJointly(env, *a) : Publish(env, *a); };
+  });
 }
 
 }  // namespace pulse

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "app/command_line.h"
-#include "app/exit_code.h"
 #include "app/interrupt.h"
+#include "app/ranks.h"
 #include "app/training.h"
 #include "collective/mpi/mpi_communicator.h"
 
@@ -16,13 +16,6 @@ struct TrainArguments {
   bool resume = false;
 };
 
-// All ranks return the same error, so rank 0 speaks for them; but when the others are out of reach,
-// each says what it knows.
-bool Speaks(const Status& status, int rank) {
-  return rank == 0 || status.code() == absl::StatusCode::kDeadlineExceeded ||
-         status.code() == absl::StatusCode::kUnavailable;
-}
-
 Status Train(Environment& env, const TrainArguments& a) {
   constexpr int64_t kStartTimeoutMs = 120'000;  // for the last rank to be started
   if (a.help_config) {
@@ -32,25 +25,14 @@ Status Train(Environment& env, const TrainArguments& a) {
   if (a.config.empty())
     return InvalidArgument("train: CONFIG is missing; see pulseloco train --help");
   const std::atomic<bool>& stop_requested = CatchInterrupts();
-  PULSE_ASSIGN_OR_RETURN(const auto session, MpiSession::Start(env.clock));
-  const StatusOr<RunConfig> config = LoadConfig(*env.filesystem, a.config, a.overrides);
-  const auto run = [&]() -> Status {
-    PULSE_ASSIGN_OR_RETURN(
-        const auto communicator,
-        OpenMpiCommunicator(*session, {}, Deadline::After(env.clock, kStartTimeoutMs)));
+  return RunAsRank(env, [&](MpiSession& session, Communicator& communicator) {
+    const StatusOr<RunConfig> config = LoadConfig(*env.filesystem, a.config, a.overrides);
     const auto open_group = [&](const std::vector<int>& members) {
-      return OpenMpiGroup(*session, members, {}, Deadline::After(env.clock, kStartTimeoutMs));
+      return OpenMpiGroup(session, members, {}, Deadline::After(env.clock, kStartTimeoutMs));
     };
-    return RunTraining(config, {*communicator, open_group, *env.filesystem, env.clock, env.console,
+    return RunTraining(config, {communicator, open_group, *env.filesystem, env.clock, env.console,
                                 stop_requested, a.resume});
-  };
-  const Status status = run();
-  if (status.ok() || session->size() == 1) return status;
-  if (Speaks(status, session->rank())) {
-    fmt::print(stderr, "pulseloco: {}\n", ToStd(status.message()));
-    std::fflush(stderr);
-  }
-  session->Abort(static_cast<int>(ExitCodeOf(status)));
+  });
 }
 
 }  // namespace
