@@ -33,4 +33,10 @@ DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<con
   return cudaErrorInvalidValue;
 }
 
+DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& target,
+                        DeviceStream stream) {
+  if (op.positions != target.positions.data) return cudaErrorInvalidValue;
+  return LaunchCompact(op, n, AllAligned(op.theta, op.w, op.residual), target, stream);
+}
+
 }  // namespace pulse::kernels
