@@ -27,6 +27,7 @@ struct DeviceKernels {
   std::string_view name;  // "cuda"
   Launch<const AdamWScalars&, const DeviceAdamW&> adamw;
   Launch<const GateRunsOp&, uint64_t, const CompactTarget&> gate;
+  Launch<const PseudoGradientOp&, uint64_t> pseudo_gradient;
   Launch<DeviceSpan<float>, const DeviceSparseUpdate&> add_sparse;
   Launch<DeviceSpan<float>, DeviceSpan<const float>> add_dense;
   Launch<DeviceSpan<float>, float> mean;

@@ -23,6 +23,7 @@ DeviceKernels CudaKernels() {
   return {.name = "cuda",
           .adamw = AdamWCuda,
           .gate = GateRunsCuda,
+          .pseudo_gradient = PseudoGradientCuda,
           .add_sparse = AddSparseCuda,
           .add_dense = AddDenseCuda,
           .mean = MeanCuda,

@@ -89,6 +89,7 @@ void AddLoopKernels(const Emulator& e, DeviceKernels& t) {
   t.gate = [e](const GateRunsOp& op, uint64_t n, const CompactTarget& target, DeviceStream stream) {
     return e.Compact(op, n, target, stream);
   };
+  t.pseudo_gradient = e.ElementLauncher<PseudoGradientOp>();
   t.add_sparse = [e](DeviceSpan<float> sum, const DeviceSparseUpdate& update,
                      DeviceStream stream) -> DeviceCode {
     const uint64_t blocks = CeilDiv(sum.size, kScatterBlockElements);

@@ -39,4 +39,8 @@ DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& t
   return LaunchCompact(op, n, AllAligned(op.theta, op.w, op.residual), target, stream);
 }
 
+DeviceCode PseudoGradientCuda(const PseudoGradientOp& op, uint64_t n, DeviceStream stream) {
+  return LaunchElements<4>(op, n, AllAligned(op.theta, op.w, op.s), stream);
+}
+
 }  // namespace pulse::kernels

@@ -23,4 +23,7 @@ DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<con
 DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& target,
                         DeviceStream stream);
 
+// Over n elements. Enqueued on `stream`.
+DeviceCode PseudoGradientCuda(const PseudoGradientOp& op, uint64_t n, DeviceStream stream);
+
 }  // namespace pulse::kernels

@@ -90,4 +90,19 @@ struct GateRunsOp {
   }
 };
 
+// s = (theta - w) + 0, everything and densely (DiLoCo).
+struct PseudoGradientOp {
+  const float* theta;
+  const float* w;
+  float* s;
+
+  template <int N>
+  PULSE_HOST_DEVICE void Run(uint64_t at) const {
+    const Pack<float, N> t = LoadPack<N>(theta + at), x = LoadPack<N>(w + at);
+    Pack<float, N> out;
+    for (int i = 0; i < N; ++i) out.x[i] = PseudoGradient(t.x[i], x.x[i], 0);
+    StorePack(s + at, out);
+  }
+};
+
 }  // namespace pulse::kernels
