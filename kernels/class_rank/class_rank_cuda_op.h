@@ -2,6 +2,8 @@
 // of their class, and back. Each thread walks some neighbours, as the reference walks them all.
 #pragma once
 
+#include <bit>
+
 #include "kernels/cuda/team.h"
 
 namespace pulse::kernels {
@@ -138,5 +140,77 @@ PULSE_HOST_DEVICE void SelectByClass(const Team& team, uint32_t n, ClassOf class
     }
   });
 }
+
+// Words of one team for ClassRankOp and ClassSelectOp.
+inline constexpr uint64_t kClassRankScratch = 2 * uint64_t{kSegmentCounts} + kTeamClasses + 2;
+
+PULSE_HOST_DEVICE inline uint32_t ExponentFieldOf(float x) {
+  return std::bit_cast<uint32_t>(x) >> 23 & 0xFF;
+}
+
+// ClassifyFn, then RankFn, of each block of 2^20 floats; and by class, which is how codecs use
+// them.
+struct ClassRankOp {
+  const float* theta;
+  uint64_t elements;
+  const uint64_t* starts;  // of the blocks' positions
+  const uint32_t* positions;
+  uint32_t* ranks;     // of each position
+  uint32_t* by_class;  // the same, those of class 0 first
+  uint32_t* sizes;     // by block, kTeamClasses: elements of a class
+
+  template <typename Team>
+  PULSE_HOST_DEVICE void Run(const Team& team, uint64_t b, uint32_t* scratch) const {
+    const float* const block = theta + b * kClassRankBlock;
+    const uint64_t left = elements - b * kClassRankBlock;
+    const auto n = static_cast<uint32_t>(left < kClassRankBlock ? left : kClassRankBlock);
+    const uint32_t top = team.Max(n, [&](uint32_t i) { return ExponentFieldOf(block[i]); });
+    const auto class_of = [&](uint32_t i) { return ClassBelow(top, ExponentFieldOf(block[i])); };
+    const uint64_t first = starts[b];
+    const auto entries = static_cast<uint32_t>(starts[b + 1] - first);
+    uint32_t* const counts = scratch;
+    // ranks holds the slots until the ranks are known.
+    CountClasses(team, n, class_of, counts);
+    RankByClass(team, n, class_of, counts, positions + first, entries, scratch + kSegmentCounts,
+                by_class + first, ranks + first);
+    team.Each(entries, [&](uint32_t e) { ranks[first + e] = by_class[first + ranks[first + e]]; });
+    team.Each(kTeamClasses,
+              [&](uint32_t c) { sizes[b * kTeamClasses + c] = ClassSize(counts, c); });
+  }
+
+  static constexpr uint64_t kClassRankBlock = uint64_t{1} << 20;
+};
+
+// ClassifyFn, then SelectFn, of each block of 2^20 floats.
+struct ClassSelectOp {
+  const float* theta;
+  uint64_t elements;
+  const uint64_t* starts;   // of the blocks' ranks
+  const uint32_t* entries;  // by block, kTeamClasses: ranks of a class
+  const uint32_t* by_class;
+  uint32_t* positions;
+
+  template <typename Team>
+  PULSE_HOST_DEVICE void Run(const Team& team, uint64_t b, uint32_t* scratch) const {
+    const float* const block = theta + b * ClassRankOp::kClassRankBlock;
+    const uint64_t left = elements - b * ClassRankOp::kClassRankBlock;
+    const auto n = static_cast<uint32_t>(
+        left < ClassRankOp::kClassRankBlock ? left : ClassRankOp::kClassRankBlock);
+    const uint32_t top = team.Max(n, [&](uint32_t i) { return ExponentFieldOf(block[i]); });
+    const auto class_of = [&](uint32_t i) { return ClassBelow(top, ExponentFieldOf(block[i])); };
+    uint32_t* const begins = scratch + 2 * kSegmentCounts;
+    team.One([&] {
+      uint32_t begin = 0;
+      for (uint32_t c = 0; c < kTeamClasses; ++c) {
+        begins[c] = begin;
+        begin += entries[b * kTeamClasses + c];
+      }
+      begins[kTeamClasses] = begin;
+    });
+    CountClasses(team, n, class_of, scratch);
+    SelectByClass(team, n, class_of, scratch, begins, by_class + starts[b],
+                  scratch + kSegmentCounts, positions + starts[b], nullptr);
+  }
+};
 
 }  // namespace pulse::kernels
