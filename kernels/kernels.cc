@@ -1,5 +1,7 @@
 #include "kernels/kernels.h"
 
+#include <hwy/highway.h>
+
 #include "kernels/arithmetic/arithmetic.h"
 
 namespace pulse::kernels {
@@ -37,6 +39,12 @@ StatusOr<KernelTable> ChooseKernels(std::string_view name) {
   if (name == kReference) return TableOf(kReference);
   if (name == kSimd || name == "auto") return TableOf(kSimd);
   return InvalidArgument("no kernels named '{}'; there are reference, simd and auto", name);
+}
+
+std::string_view SimdTarget() {
+  // Targets are bits, the best the lowest.
+  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(usable & -usable);
 }
 
 }  // namespace pulse::kernels

@@ -33,4 +33,7 @@ struct KernelTable {
 // kFailedPrecondition if this process breaks the arithmetic contract (CheckArithmetic).
 StatusOr<KernelTable> ChooseKernels(std::string_view name);
 
+// The instruction set that the simd bodies run with on this machine: "AVX3_ZEN4", "AVX2", "NEON".
+std::string_view SimdTarget();
+
 }  // namespace pulse::kernels

@@ -6,8 +6,10 @@
 
 #include "core/sparse_update.h"
 #include "kernels/adamw/adamw_cuda_op.h"
+#include "kernels/adamw_view/adamw_view_cuda_op.h"
 #include "kernels/apply/apply_cuda_op.h"
 #include "kernels/cast_view/cast_view_cuda_op.h"
+#include "kernels/class_rank/class_rank_cuda_op.h"
 #include "kernels/cuda/on_host.h"
 #include "kernels/diff/diff_cuda_op.h"
 #include "kernels/gate/gate_cuda_op.h"
@@ -238,13 +240,12 @@ TEST(CudaOps, AdamWWithViewIsTheStepThenTheCastThenTheDiff) {
     std::vector<float> w = AwkwardFloats(n, 15), m(n), v(n), w1 = w, m1 = m, v1 = v;
     std::vector<uint16_t> view(n), before(n), after(n);
     Reference().cast_to_bf16(w, before);
-    view = before;
     Reference().adamw(scalars, w1, m1, v1, g);
     Reference().cast_to_bf16(w1, after);
     const SparseUpdate expected = ReferenceDiff<uint16_t>(before, after);
     std::vector<uint32_t> positions(n);
-    const AdamWViewOp op{
-        {scalars, w.data(), m.data(), v.data(), g.data()}, view.data(), positions.data()};
+    const AdamWViewOp op{scalars,  w.data(),    m.data(),        v.data(),
+                         g.data(), view.data(), positions.data()};
     EXPECT_EQ(Compacted<4>(op, n), expected.starts) << n;
     positions.resize(expected.positions.size());
     EXPECT_TRUE(positions == expected.positions) << n;
@@ -317,6 +318,52 @@ TEST(CudaOps, ApplyGivesTheWordsOfTheReference) {
   ExpectApplyOfReference<uint16_t>();
   ExpectApplyOfReference<uint32_t>();
   ExpectApplyOfReference<uint64_t>();
+}
+
+TEST(CudaOps, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
+  for (const size_t n : CompactSizes()) {
+    if (n == 0) continue;
+    const std::vector<float> theta = AwkwardFloats(n, 18);
+    const SparseUpdate update = RandomUpdate(n, 6);
+    const size_t blocks = update.blocks();
+    for (const bool backwards : {false, true}) {
+      std::vector<uint32_t> ranks(n), by_class(n), sizes(blocks * kTeamClasses),
+          scratch(kClassRankScratch, 0xA5A5A5A5), positions(update.positions.size());
+      RunTeamsOnHost(ClassRankOp{theta.data(), n, update.starts.data(), update.positions.data(),
+                                 ranks.data(), by_class.data(), sizes.data()},
+                     blocks, scratch.data(), backwards);
+      std::vector<uint32_t> of_class(blocks * kTeamClasses);
+      for (size_t b = 0; b < blocks; ++b) {
+        const size_t at = b * kSparseBlockElements;
+        const auto block =
+            std::span(theta).subspan(at, std::min<size_t>(kSparseBlockElements, n - at));
+        const ClassRankBody& reference = Reference().class_rank;
+        std::vector<ClassTile> tiles(TilesOf(block.size()));
+        std::vector<TileCounts> tile_counts(tiles.size());
+        reference.classify(AsBytes(block), kFloatLayout, reference.largest_exponent(block), tiles,
+                           tile_counts);
+        const auto of_block = update.BlockPositions(b);
+        std::vector<uint8_t> classes(of_block.size());
+        std::vector<uint32_t> expected(of_block.size());
+        reference.rank(tiles, tile_counts, of_block, classes.data(), expected.data());
+        ClassCounts counts = {};
+        for (const TileCounts& of_tile : tile_counts) {
+          for (size_t c = 0; c < kRankClasses; ++c) counts[c] += of_tile.all[c];
+        }
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                               ranks.begin() + static_cast<ptrdiff_t>(update.starts[b])))
+            << n;
+        for (size_t c = 0; c < kRankClasses; ++c) {
+          EXPECT_EQ(sizes[b * kTeamClasses + c], counts[c]) << n;
+        }
+        for (const uint8_t c : classes) ++of_class[b * kTeamClasses + c];
+      }
+      RunTeamsOnHost(ClassSelectOp{theta.data(), n, update.starts.data(), of_class.data(),
+                                   by_class.data(), positions.data()},
+                     blocks, scratch.data(), backwards);
+      EXPECT_TRUE(positions == update.positions) << n;
+    }
+  }
 }
 
 }  // namespace

@@ -24,4 +24,10 @@ inline constexpr uint32_t kScatterSplits = 8;
 // Digest: one warp a chunk of 1 MiB, 4 warps a block.
 inline constexpr uint32_t kDigestWarps = 4;
 
+// Codecs: a team of threads per block of 2^20 elements. 1,024: a thread then classifies 1,024
+// neighbours, and a scan over the entries of 1 % density takes ten rounds. Teams at once: two for
+// each of an H200's 132 multiprocessors; more would only take scratch. Not yet measured.
+inline constexpr int kTeamThreads = 1024;
+inline constexpr uint32_t kMaxTeams = 264;
+
 }  // namespace pulse::kernels

@@ -33,4 +33,14 @@ DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<con
   return cudaErrorInvalidValue;
 }
 
+DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& target,
+                        DeviceStream stream) {
+  if (op.positions != target.positions.data) return cudaErrorInvalidValue;
+  return LaunchCompact(op, n, AllAligned(op.theta, op.w, op.residual), target, stream);
+}
+
+DeviceCode PseudoGradientCuda(const PseudoGradientOp& op, uint64_t n, DeviceStream stream) {
+  return LaunchElements<4>(op, n, AllAligned(op.theta, op.w, op.s), stream);
+}
+
 }  // namespace pulse::kernels

@@ -4,6 +4,7 @@
 #include "device/memory.h"
 #include "kernels/cuda/compact.h"
 #include "kernels/gate/gate.h"
+#include "kernels/gate/gate_cuda_op.h"
 
 namespace pulse::kernels {
 
@@ -16,5 +17,13 @@ namespace pulse::kernels {
 DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<const float> w,
                     DeviceSpan<float> residual, const CompactTarget& target,
                     DeviceSpan<float> values, DeviceStream stream);
+
+// The same by the view of each element's run, and with values rounded: op over n elements. op's
+// positions are target's, its values have room for all elements.
+DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& target,
+                        DeviceStream stream);
+
+// Over n elements. Enqueued on `stream`.
+DeviceCode PseudoGradientCuda(const PseudoGradientOp& op, uint64_t n, DeviceStream stream);
 
 }  // namespace pulse::kernels

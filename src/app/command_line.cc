@@ -7,13 +7,14 @@
 #include <cstdio>
 
 #include "app/exit_code.h"
+#include "app/facts.h"
 
 namespace pulse {
 namespace {
 
-constexpr std::array kCommands = {AddTrain,  AddEvaluate, AddReport, AddPublish,
-                                  AddFollow, AddDiff,     AddApply,  AddInspect,
-                                  AddVerify, AddConvert,  AddGc,     AddBench};
+constexpr std::array kCommands = {AddTrain, AddEvaluate, AddReport,  AddPublish, AddFollow,
+                                  AddDiff,  AddApply,    AddInspect, AddVerify,  AddConvert,
+                                  AddGc,    AddDoctor,   AddBench};
 
 void PrintError(std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');  // one line, whatever a library said
@@ -61,7 +62,7 @@ int RunCommandLine(int argc, char** argv) {
       "race,\n8 timed out, 9 no space, 10 no permission, 11 not supported, 130 interrupted, 1 "
       "anything else."};
   app.name("pulseloco");
-  app.set_version_flag("--version", std::string("pulseloco ") + PULSE_VERSION);
+  app.set_version_flag("--version", VersionFacts, "The version, what is compiled in, what is here");
   app.require_subcommand(1);
   Action chosen;
   for (const auto add : kCommands) add(app, env, chosen);

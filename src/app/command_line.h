@@ -43,6 +43,7 @@ void AddInspect(CLI::App& app, Environment& env, Action& chosen);
 void AddVerify(CLI::App& app, Environment& env, Action& chosen);
 void AddConvert(CLI::App& app, Environment& env, Action& chosen);
 void AddGc(CLI::App& app, Environment& env, Action& chosen);
+void AddDoctor(CLI::App& app, Environment& env, Action& chosen);
 void AddBench(CLI::App& app, Environment& env, Action& chosen);
 
 // Parses and runs; the process's exit code. Errors are one line on stderr.

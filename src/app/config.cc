@@ -260,6 +260,9 @@ std::vector<Field> OtherFields(RunConfig& c) {
             "versions to keep in the bucket, with what they stand on; 0: all"),
       Whole("evaluate.samples", &c.evaluate.samples, 0, 10'000'000,
             "fresh samples that the first and the last weights are measured on; 0: none"),
+      OneOf("device", &c.device, {"cpu", "cuda"},
+            "where weights and optimizer state live and are worked on: the same bits; cuda: each "
+            "rank on one of its host's cards, in turn"),
       Text("kernels", &c.kernels, "auto, simd or reference: the same bits, not the same speed"),
       OneOf("log_level", &c.log_level, {"trace", "debug", "info", "warn", "error", "off"},
             "how much to say on stderr"),

@@ -92,6 +92,7 @@ struct RunConfig {
     uint64_t samples = 2000;  // games played at the start and at the end; 0: none
   } evaluate;
 
+  std::string device = "cpu";
   std::string kernels = "auto";
   std::string log_level = "info";
 };

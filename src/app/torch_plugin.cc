@@ -1,9 +1,6 @@
 #include "app/torch_plugin.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
-
+#include "app/plugin.h"
 #include "trainer/torch/plugin.h"
 
 namespace pulse {
@@ -11,24 +8,16 @@ namespace {
 
 // The function of that name.
 StatusOr<void*> Load(const char* symbol) {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return FailedPrecondition("/proc/self/exe: {}", error.message());
-  const std::filesystem::path file = program.parent_path() / kTorchPluginFile;
-  if (!std::filesystem::exists(file, error)) {
-    return Unimplemented(
-        "no {} beside the program, so no LibTorch: install libtorch-dev and build with "
-        "-DPULSE_TORCH=ON; trainer.kind synthetic needs none",
-        kTorchPluginFile);
-  }
-  // Never closed: LibTorch does not survive it.
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* function = library != nullptr ? ::dlsym(library, symbol) : nullptr;
-  if (function == nullptr) return FailedPrecondition("{}", ::dlerror());
-  return function;
+  return LoadPlugin(kTorchPluginFile, symbol,
+                    "so no LibTorch: install libtorch-dev and build with -DPULSE_TORCH=ON; "
+                    "trainer.kind synthetic needs none");
 }
 
 }  // namespace
+
+bool HasTorchPlugin() {
+  return HasPlugin(kTorchPluginFile);
+}
 
 StatusOr<std::unique_ptr<Trainer>> LoadTorchTrainer(TorchTrainerOptions options) {
   PULSE_ASSIGN_OR_RETURN(void* const make, Load(kMakeTorchTrainer));

@@ -13,6 +13,9 @@ namespace pulse {
 // kUnimplemented where this build has none; kFailedPrecondition where it can't be loaded, with the
 // loader's reason.
 
+// Whether it lies beside the program. Nothing is loaded.
+bool HasTorchPlugin();
+
 // As MakeTorchTrainer.
 StatusOr<std::unique_ptr<Trainer>> LoadTorchTrainer(TorchTrainerOptions options);
 

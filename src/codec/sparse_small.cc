@@ -8,10 +8,10 @@
 
 #include "codec/bit_stream.h"
 #include "codec/container.h"
-#include "codec/grid_value.h"
 #include "codec/prefix_code.h"
 #include "codec/rank_list.h"
 #include "kernels/class_rank/class_rank_math.h"
+#include "kernels/sparse_small/grid_value.h"
 
 namespace pulse {
 namespace {

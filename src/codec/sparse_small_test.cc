@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "codec/container.h"
-#include "codec/grid_value.h"
 #include "codec/sparse_codec.h"
 #include "core/digest.h"
 #include "core/rng.h"
+#include "kernels/sparse_small/grid_value.h"
 #include "kernels/testing/every_target.h"
 
 namespace pulse {

@@ -79,9 +79,13 @@ Status SelectCudaDevice(const DeviceDriver& driver, int device) {
   return DeviceStatus(driver, driver.set_device(device), "selecting the CUDA device");
 }
 
+std::string CudaRuntime() {
+  return fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
 CudaFacts ProbeCuda() {
   CudaFacts facts;
-  facts.words = fmt::format("CUDA {}.{}: ", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  facts.words = CudaRuntime() + ": ";
   const cudaError_t error = cudaGetDeviceCount(&facts.devices);
   if (error != cudaSuccess || facts.devices == 0) {
     Taken(error);

@@ -13,6 +13,9 @@ DeviceDriver CudaDriver();
 // the driver does not fit; kInvalidArgument for a number that is none.
 Status SelectCudaDevice(const DeviceDriver& driver, int device);
 
+// "CUDA 13.0": the runtime that is compiled in.
+std::string CudaRuntime();
+
 // "CUDA 13.0: 1 device, NVIDIA H200 (sm_90, 139.8 GiB)" or "CUDA 13.0: no device (<CUDA's words>)".
 // Never fails: for --version, and for tests to say why they are skipped.
 struct CudaFacts {

@@ -135,7 +135,8 @@ DeviceDriver MockedDevice::Table() {
   t.copy = counted([this](void* to, const void* from, uint64_t n, DeviceStream stream) {
     const bool up = Contains(from, n, true) && Contains(to, n, false);
     const bool down = Contains(from, n, false) && Contains(to, n, true);
-    if (!up && !down) return Violation("a copy that is not between pinned and device memory");
+    const bool within = Contains(from, n, false) && Contains(to, n, false);
+    if (!up && !down && !within) return Violation("a copy that is not of pinned and device memory");
     Enqueue(stream, [this, to, from, n] {
       if (!Contains(to, n, false) && !Contains(to, n, true)) Violation("copied to freed memory");
       std::memcpy(to, from, n);

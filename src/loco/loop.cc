@@ -12,14 +12,6 @@ namespace {
 
 constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
 
-AdaptiveOptions ExchangeOptions(const Options& options, uint32_t trainers) {
-  const bool sends_everything = options.mode != Mode::kPulseLoco;
-  return {.kind = options.exchange == ExchangeKind::kAuto && sends_everything ? ExchangeKind::kDense
-                                                                              : options.exchange,
-          .sites = GroupBySite(options.sites, trainers),
-          .memory_bytes = options.exchange_memory_bytes};
-}
-
 std::optional<CheckedCommunicator> Checked(Communicator* communicator) {
   if (communicator == nullptr) return std::nullopt;
   return std::optional<CheckedCommunicator>(std::in_place, *communicator);
@@ -33,7 +25,6 @@ struct Loop::Round {
   const std::atomic<bool>& stop_requested;
   RoundReport report = {};
   RankClosing closing = {};
-  SparseUpdate update = {};
   Decision decision = {};
   std::vector<uint64_t> entries = {}, payload_bytes = {};  // by trainer, from the last table
 };
@@ -41,7 +32,8 @@ struct Loop::Round {
 StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
                                            Communicator& communicator,
                                            const kernels::KernelTable& kernels, const Clock& clock,
-                                           Logger& logger, const Topology& topology) {
+                                           Logger& logger, const Topology& topology,
+                                           const MakeArrays& make_arrays) {
   const auto ranks = static_cast<uint32_t>(communicator.size());
   const uint32_t shards = options.ranks_per_trainer;
   if (shards == 0 || ranks % shards != 0) {
@@ -53,8 +45,15 @@ StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
   PULSE_RETURN_IF_ERROR(Validate(options, ranks / shards));
   PULSE_ASSIGN_OR_RETURN(auto runs, ViewRunsOf(trainer.schema()));
   PULSE_ASSIGN_OR_RETURN(auto masters, MasterSchema(trainer.schema()));
-  return std::unique_ptr<Loop>(new Loop(std::move(options), trainer, communicator, kernels, clock,
-                                        logger, topology, std::move(runs), std::move(masters)));
+  std::unique_ptr<Loop> loop(new Loop(std::move(options), trainer, communicator, kernels, clock,
+                                      logger, topology, std::move(runs), std::move(masters)));
+  PULSE_ASSIGN_OR_RETURN(
+      loop->arrays_,
+      make_arrays({loop->options_, trainer,
+                   loop->peers_ ? static_cast<Communicator&>(*loop->peers_) : loop->communicator_,
+                   loop->trainer_group_ ? &*loop->trainer_group_ : nullptr, loop->trainer(),
+                   loop->trainers(), loop->kernels_, clock, loop->masters_, loop->runs_}));
+  return loop;
 }
 
 Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
@@ -70,18 +69,9 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       logger_(logger),
       masters_(std::move(masters)),
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
-      ranks_(trainer_group_ ? &*trainer_group_ : nullptr, masters_.elements(),
-             kernels_.reduce.add_dense),
-      state_(State::Zero(options_.mode, ranks_.range().length())),
-      inner_(options_, kernels_, clock_, trainer, ranks_, this->trainer(), trainers()),
-      pseudo_gradient_(kernels_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
-                       options_.gate_open, options_.rounded_values),
-      outer_(options_.outer, trainers(), kernels_,
-             CutRuns(runs, ranks_.range().begin, ranks_.range().end)),
-      exchange_(peers_ ? *peers_ : communicator_, kernels_, ExchangeOptions(options_, trainers())),
-      scratch_(ranks_.range().length()) {
-  if (shards() > 1) state_.whole_theta.resize(masters_.elements());
-}
+      runs_(std::move(runs)),
+      range_(ShardRange(masters_.elements(), shards(),
+                        static_cast<uint32_t>(communicator_.rank()) % shards())) {}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
                            Checkpointer* checkpoints) {
@@ -90,20 +80,23 @@ StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& sto
   const Status started = Start(observer, local);
   if (!started.ok()) return Annotate(started, "start of the run");
   bool stopping = false;
-  while (state_.round < options_.rounds && !stopping) {
+  while (state().round < options_.rounds && !stopping) {
     auto report = RunRound(local, stop_requested);
-    if (!report.ok()) return Annotate(report.status(), fmt::format("round {}", state_.round + 1));
+    if (!report.ok()) return Annotate(report.status(), fmt::format("round {}", state().round + 1));
     stopping = report->stopping;
-    local = observer.OnRound(state_, *report);
-    const bool last = stopping || state_.round == options_.rounds;
-    if (checkpoints_ != nullptr && checkpoints_->Due(state_.round, last)) {
+    const bool last = stopping || state().round == options_.rounds;
+    if (observer.ReadsTheta(state().round, last)) {
+      local = arrays_->Bring(Arrays::Which::kTheta, NextDeadline());
+    }
+    if (local.ok()) local = observer.OnRound(state(), *report);
+    if (checkpoints_ != nullptr && checkpoints_->Due(state().round, last)) {
       const Status taken = TakeCheckpoint(observer, report->theta, local);
-      if (!taken.ok()) return Annotate(taken, fmt::format("after round {}", state_.round));
+      if (!taken.ok()) return Annotate(taken, fmt::format("after round {}", state().round));
     }
   }
   const Status ended = End(local);
   if (!ended.ok()) return Annotate(ended, "end of the run");
-  return state_.round == options_.rounds ? RunEnd::kAllRounds : RunEnd::kStopped;
+  return state().round == options_.rounds ? RunEnd::kAllRounds : RunEnd::kStopped;
 }
 
 Status Loop::Start(RoundObserver& observer, Status& local) {
@@ -112,28 +105,26 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   // Before the initial weights, which may take long.
   PULSE_RETURN_IF_ERROR(MeetOthers(row, OkStatus(), deadline).status());
   if (communicator_.rank() == 0) {
-    logger_.info("{}: {} trainers of {} ranks, {} elements, {} kernels, exchange {}",
+    logger_.info("{}: {} trainers of {} ranks, {} elements, {} kernels, arrays on {}, exchange {}",
                  NameOf(options_.mode), trainers(), shards(), masters_.elements(), kernels_.name,
-                 NameOf(options_.exchange));
+                 arrays_->place(), NameOf(options_.exchange));
   }
   std::optional<CommitRecord> resumed;
   if (checkpoints_ != nullptr && checkpoints_->resumes()) {
-    PULSE_ASSIGN_OR_RETURN(resumed, checkpoints_->Restore(fingerprint_, state_, deadline));
-    if (resumed) PULSE_RETURN_IF_ERROR(GatherTheta(deadline));
+    PULSE_ASSIGN_OR_RETURN(resumed, checkpoints_->Restore(fingerprint_, mutable_state(), deadline));
+    if (resumed) PULSE_RETURN_IF_ERROR(arrays_->TakeState(deadline));
   } else if (checkpoints_ != nullptr) {
     PULSE_RETURN_IF_ERROR(checkpoints_->RequireNone(deadline));
   }
   row.step = 1;
   if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
-  const auto arrays = SharedArrays();
-  PULSE_ASSIGN_OR_RETURN(const auto closings,
-                         CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays),
-                                    {}, NextDeadline(), shards()));
+  PULSE_ASSIGN_OR_RETURN(const auto digests, arrays_->Digests(masters_, NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith({}, digests));
   if (resumed && resumed->theta != closings.front().theta) {
     return DataLoss(
         "theta as it was read from the checkpoint has another digest than was committed");
   }
-  local = resumed ? observer.OnResume(state_, resumed->notes) : observer.OnStart(state_);
+  local = resumed ? observer.OnResume(state(), resumed->notes) : observer.OnStart(state());
   if (resumed || checkpoints_ == nullptr) return OkStatus();
   // Waited for: from here on there is always a checkpoint to go back to.
   PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
@@ -161,16 +152,17 @@ Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status
     // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
     checkpoints_->WaitForWriter();
     PULSE_RETURN_IF_ERROR(
-        MeetOthers({.phase = Phase::kCheckpoint, .round = state_.round}, local, PatientDeadline())
+        MeetOthers({.phase = Phase::kCheckpoint, .round = state().round}, local, PatientDeadline())
             .status());
   }
-  if (local.ok()) local = checkpoints_->Begin(state_, theta, observer.CheckpointNotes());
+  if (local.ok()) local = arrays_->Bring(Arrays::Which::kAll, PatientDeadline());
+  if (local.ok()) local = checkpoints_->Begin(state(), theta, observer.CheckpointNotes());
   return OkStatus();
 }
 
 // The last observer's and the last checkpoint's errors have no next round to travel in.
 Status Loop::End(const Status& local) {
-  RankStatus row = {.phase = Phase::kEnd, .round = state_.round};
+  RankStatus row = {.phase = Phase::kEnd, .round = state().round};
   if (checkpoints_ != nullptr) checkpoints_->WaitForWriter();
   PULSE_RETURN_IF_ERROR(MeetOthers(row, local, PatientDeadline()).status());
   if (checkpoints_ == nullptr) return OkStatus();
@@ -194,14 +186,10 @@ StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline
   return meeting;
 }
 
-std::vector<SharedArray> Loop::SharedArrays() const {
-  if (options_.mode == Mode::kDdp) {
-    return {{"theta", state_.WholeTheta()},
-            {"first moment", state_.m, ranks_.range().begin},
-            {"second moment", state_.v, ranks_.range().begin}};
-  }
-  return {{"theta", state_.WholeTheta()},
-          {"outer momentum", state_.outer_momentum, ranks_.range().begin}};
+StatusOr<std::vector<RankClosing>> Loop::CloseWith(const RankClosing& mine,
+                                                   const std::vector<Digest>& digests) {
+  return CloseRound(communicator_, masters_, SharedArraysOf(options_.mode, state(), range_.begin),
+                    digests, mine, NextDeadline(), shards());
 }
 
 Status Loop::TakeInitialWeights(Deadline deadline) {
@@ -217,32 +205,23 @@ Status Loop::TakeInitialWeights(Deadline deadline) {
     }
     std::memcpy(theta + at, piece.data(), length);
   }
-  if (shards() > 1) {
-    const auto mine = WholeTheta().subspan(ranks_.range().begin, ranks_.range().length());
-    std::copy(mine.begin(), mine.end(), state_.theta.begin());
-  }
-  return OkStatus();
-}
-
-Status Loop::GatherTheta(Deadline deadline) {
-  if (shards() == 1) return OkStatus();
-  return ranks_.Gather(state_.theta, state_.whole_theta, deadline);
+  return arrays_->TakeTheta(deadline);
 }
 
 StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool>& stop_requested) {
   Round round = {.local = local, .stop_requested = stop_requested};
   RoundReport& report = round.report;
-  report.round = state_.round + 1;
+  report.round = state().round + 1;
   report.elements = masters_.elements();
   report.trainers = trainers();
   report.mode = options_.mode;
   report.rollout_weights = options_.rollout_weights;
-  report.dense_diloco_bytes = DenseBytes(ranks_.range().length(), report.trainers);
+  report.dense_diloco_bytes = DenseBytes(range_.length(), report.trainers);
   report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
   report.skipped = true;
   PULSE_RETURN_IF_ERROR(options_.mode == Mode::kDdp ? DdpRound(round) : LocalRound(round));
   PULSE_RETURN_IF_ERROR(Close(round));
-  ++state_.round;
+  ++mutable_state().round;
   return std::move(report);
 }
 
@@ -250,8 +229,8 @@ StatusOr<InnerResult> Loop::Train(Round& round, uint64_t step) {
   PULSE_RETURN_IF_ERROR(round.local);
   const PhaseTimer timer(clock_, round.closing.seconds.compute);
   PULSE_ASSIGN_OR_RETURN(InnerResult inner, options_.mode == Mode::kDdp
-                                                ? inner_.GradientAtTheta(state_, step, scratch_)
-                                                : inner_.Run(state_, scratch_));
+                                                ? arrays_->TakeGradient(step)
+                                                : arrays_->TakeLocalSteps());
   if (!inner.error.ok()) {
     logger_.warn("round {}: dropped for an error: {}", round.report.round,
                  ToStd(inner.error.message()));
@@ -261,23 +240,18 @@ StatusOr<InnerResult> Loop::Train(Round& round, uint64_t step) {
   return inner;
 }
 
-Contribution Loop::MakeContribution(Round& round) {
+StatusOr<Contributed> Loop::Contribute(Round& round, bool usable) {
   const PhaseTimer timer(clock_, round.closing.seconds.gate);
-  if (options_.mode == Mode::kPulseLoco) {
-    round.update = pseudo_gradient_.Gate(state_.theta, state_.w, state_.residual);
-    return {.sparse = &round.update, .dense = {}};
-  }
-  pseudo_gradient_.Dense(state_.theta, state_.w, scratch_);
-  return {.sparse = nullptr, .dense = scratch_};
+  return arrays_->Contribute(usable);
 }
 
 Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
-                         const Contribution& mine) {
-  RankStatus row = {.phase = Phase::kExchange, .round = state_.round, .step = step};
+                         const Contributed& mine) {
+  RankStatus row = {.phase = Phase::kExchange, .round = state().round, .step = step};
   row.finite = !inner.ok() || inner->finite;
   row.stop_requested = round.stop_requested.load();
-  row.entries = mine.entries();
-  row.payload_bytes = exchange_.ExpectedBytes(mine);
+  row.entries = mine.entries;
+  row.payload_bytes = mine.payload_bytes;
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
   PULSE_ASSIGN_OR_RETURN(
       Meeting meeting,
@@ -290,7 +264,8 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   round.payload_bytes.clear();
   for (const RankStatus& rank : meeting.table) report.entries += rank.entries;
   for (uint32_t k = 0; k < trainers(); ++k) {
-    const RankStatus& peer = meeting.table[k * shards() + ranks_.shard()];
+    const RankStatus& peer =
+        meeting.table[k * shards() + static_cast<uint32_t>(communicator_.rank()) % shards()];
     round.entries.push_back(peer.entries);
     round.payload_bytes.push_back(peer.payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
@@ -310,19 +285,19 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   return OkStatus();
 }
 
-Status Loop::SumContributions(Round& round, const Contribution& mine) {
+Status Loop::SumContributions(Round& round) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(exchange_.Sum(mine,
-                                      {.contributes = round.decision.contributes,
-                                       .entries = round.entries,
-                                       .codec = CodecOf(options_),
-                                       .theta = state_.theta},
-                                      round.payload_bytes, scratch_, NextDeadline()));
-  round.closing.traffic.sent += exchange_.traffic().sent;
-  round.closing.traffic.received += exchange_.traffic().received;
-  round.closing.traffic.contribution += exchange_.traffic().contribution;
+  PULSE_RETURN_IF_ERROR(arrays_->Sum({.contributes = round.decision.contributes,
+                                      .entries = round.entries,
+                                      .codec = CodecOf(options_),
+                                      .theta = {}},
+                                     round.payload_bytes, NextDeadline()));
+  const Traffic traffic = arrays_->traffic();
+  round.closing.traffic.sent += traffic.sent;
+  round.closing.traffic.received += traffic.received;
+  round.closing.traffic.contribution += traffic.contribution;
   RoundReport& report = round.report;
-  const Estimate& estimate = exchange_.estimate();
+  const Estimate& estimate = arrays_->estimate();
   report.exchange = NameOf(estimate.kind);
   report.estimate.rank_bytes += estimate.rank_bytes;
   report.estimate.link_bytes += estimate.link_bytes;
@@ -336,67 +311,63 @@ Status Loop::LocalRound(Round& round) {
   const auto inner = Train(round, 0);
   const bool usable = inner.ok() && inner->finite;
   // The gate changes the residual: a trainer that will be dropped must not pass it.
-  const Contribution mine = usable ? MakeContribution(round) : Contribution();
-  PULSE_RETURN_IF_ERROR(AgreeOnStep(round, 0, inner, mine));
+  const auto mine = Contribute(round, usable);
+  PULSE_RETURN_IF_ERROR(
+      AgreeOnStep(round, 0, mine.ok() ? inner : mine.status(), mine.ok() ? *mine : Contributed{}));
   if (usable) {
     round.closing.metrics = inner->metrics;
   } else {
-    inner_.TakeBack(state_);
+    PULSE_RETURN_IF_ERROR(arrays_->TakeBack());
   }
   if (round.decision.contributors == 0) return OkStatus();
-  PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
+  PULSE_RETURN_IF_ERROR(SumContributions(round));
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.closing.view_changes = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
-  return GatherTheta(NextDeadline());
+  PULSE_ASSIGN_OR_RETURN(round.closing.view_changes, arrays_->TakeOuterStep(NextDeadline()));
+  return OkStatus();
 }
 
 // Ddp: a meeting and an exchange at every step; every rank takes the same AdamW step on theta.
 Status Loop::DdpRound(Round& round) {
-  state_.w = state_.theta;
+  PULSE_RETURN_IF_ERROR(arrays_->BeginDdpRound());
   for (uint64_t step = 0; step < options_.local_steps; ++step) {
     const auto inner = Train(round, step);
     const bool usable = inner.ok() && inner->finite;
-    const Contribution mine = {
-        .sparse = nullptr,
-        .dense = std::span<const float>(scratch_).first(usable ? scratch_.size() : 0)};
-    PULSE_RETURN_IF_ERROR(AgreeOnStep(round, step, inner, mine));
+    const auto mine = arrays_->Contribute(usable);
+    PULSE_RETURN_IF_ERROR(AgreeOnStep(round, step, mine.ok() ? inner : mine.status(),
+                                      mine.ok() ? *mine : Contributed{}));
     if (usable) {
       for (const auto& [name, value] : inner->metrics) round.closing.metrics[name] += value;
     }
     if (round.decision.contributors == 0) continue;
-    PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
+    PULSE_RETURN_IF_ERROR(SumContributions(round));
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
-    kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
-    inner_.Step(state_, state_.theta, scratch_);
-    PULSE_RETURN_IF_ERROR(GatherTheta(NextDeadline()));
+    PULSE_RETURN_IF_ERROR(arrays_->TakeDdpStep(NextDeadline()));
   }
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  round.closing.view_changes = outer_.CountChanged(state_.w, state_.theta);
+  PULSE_ASSIGN_OR_RETURN(round.closing.view_changes, arrays_->CountChanged());
   return OkStatus();
 }
 
 Status Loop::Close(Round& round) {
   RoundReport& report = round.report;
-  const auto arrays = SharedArrays();
   std::vector<Digest> digests;
   {
     const PhaseTimer timer(clock_, round.closing.seconds.digest);
-    digests = DigestsOf(masters_, arrays);
+    PULSE_ASSIGN_OR_RETURN(digests, arrays_->Digests(masters_, NextDeadline()));
   }
   double waited = 0;
   {
     const PhaseTimer timer(clock_, waited);
-    PULSE_ASSIGN_OR_RETURN(const auto closings,
-                           CloseRound(communicator_, masters_, arrays, digests, round.closing,
-                                      NextDeadline(), shards()));
+    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith(round.closing, digests));
     SumClosings(closings, shards(), report);
     report.theta = closings.front().theta;
   }
   // The same theta on all ranks: they all stop here or none does.
-  if (!AllBelow(state_.WholeTheta(), kWeightBound)) {
+  PULSE_ASSIGN_OR_RETURN(const bool usable, arrays_->ThetaIsUsable(NextDeadline()));
+  if (!usable) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }
-  if (!report.skipped) exchange_.Learn(report.slowest.exchange);
+  if (!report.skipped) arrays_->Learn(report.slowest.exchange);
   report.traffic = round.closing.traffic;
   report.seconds = round.closing.seconds;
   report.seconds.digest += waited;

@@ -16,13 +16,11 @@
 #include "core/schema.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
+#include "loco/arrays.h"
 #include "loco/checkpoint/checkpointer.h"
-#include "loco/exchange/adaptive.h"
 #include "loco/fingerprint.h"
-#include "loco/inner_phase.h"
+#include "loco/host_arrays.h"
 #include "loco/options.h"
-#include "loco/outer_phase.h"
-#include "loco/pseudo_gradient.h"
 #include "loco/report.h"
 #include "loco/round_closing.h"
 #include "loco/round_observer.h"
@@ -43,12 +41,13 @@ class Loop {
  public:
   // trainer, communicator (of all ranks), topology's, clock and logger must outlive the loop.
   // kInvalidArgument: options or a number of ranks out of range; kUnimplemented: a tensor whose
-  // view is neither BF16 nor F32. Not collective.
+  // view is neither BF16 nor F32. make_arrays: where they live, and its errors. Not collective.
   static StatusOr<std::unique_ptr<Loop>> Make(Options options, Trainer& trainer,
                                               Communicator& communicator,
                                               const kernels::KernelTable& kernels,
                                               const Clock& clock, Logger& logger,
-                                              const Topology& topology = {});
+                                              const Topology& topology = {},
+                                              const MakeArrays& make_arrays = HostArrays::Make);
 
   // Collective; once. Agrees on the configuration, takes rank 0's initial weights, runs the rounds.
   // stop_requested: may be set at any time, by any thread or signal handler, on any rank; all ranks
@@ -62,7 +61,9 @@ class Loop {
   StatusOr<RunEnd> Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
                        Checkpointer* checkpoints = nullptr);
 
-  const State& state() const { return state_; }
+  // The counters are current; the arrays after BringState, where they live on a device.
+  const State& state() const { return arrays_->state(); }
+  Status BringState() { return arrays_->Bring(Arrays::Which::kAll, NextDeadline()); }
 
  private:
   struct Round;
@@ -76,8 +77,6 @@ class Loop {
   Status Start(RoundObserver& observer, Status& local);
   Status StartAnew(RankStatus row, Deadline deadline);
   Status TakeInitialWeights(Deadline deadline);
-  // Makes theta whole from the trainer's shards.
-  Status GatherTheta(Deadline deadline);
   Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
   Status End(const Status& local);
   // Meet, with what the checkpointer has to say and to hear.
@@ -87,11 +86,12 @@ class Loop {
   Status LocalRound(Round& round);
   Status DdpRound(Round& round);
   StatusOr<InnerResult> Train(Round& round, uint64_t step);
-  Contribution MakeContribution(Round& round);
+  StatusOr<Contributed> Contribute(Round& round, bool usable);
   Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
-                     const Contribution& mine);
-  Status SumContributions(Round& round, const Contribution& mine);
-  std::vector<SharedArray> SharedArrays() const;
+                     const Contributed& mine);
+  Status SumContributions(Round& round);
+  StatusOr<std::vector<RankClosing>> CloseWith(const RankClosing& mine,
+                                               const std::vector<Digest>& digests);
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
   // Where an observer may be at long work of its own: at both ends of a run.
@@ -101,8 +101,10 @@ class Loop {
   uint32_t shards() const { return options_.ranks_per_trainer; }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
   uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
+  State& mutable_state() { return arrays_->state(); }
   std::span<float> WholeTheta() {
-    return shards() == 1 ? std::span(state_.theta) : std::span(state_.whole_theta);
+    State& state = arrays_->state();
+    return shards() == 1 ? std::span(state.theta) : std::span(state.whole_theta);
   }
 
   Options options_;
@@ -114,16 +116,11 @@ class Loop {
   Logger& logger_;
   ModelSchema masters_;
   Fingerprint fingerprint_;
-  TrainerRanks ranks_;
-  State state_;
-  InnerPhase inner_;
-  PseudoGradient pseudo_gradient_;
-  OuterPhase outer_;
-  AdaptiveExchange exchange_;
+  std::vector<ViewRun> runs_;
+  ElementRange range_;  // of this shard
+  std::unique_ptr<Arrays> arrays_;
   Checkpointer* checkpoints_ = nullptr;
   bool met_since_start_ = false;
-  std::vector<float>
-      scratch_;  // of this shard: the gradient, later in the round a dense contribution and the sum
 };
 
 }  // namespace pulse::loco

@@ -156,6 +156,15 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   return closing;
 }
 
+std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t begin) {
+  if (mode == Mode::kDdp) {
+    return {{"theta", state.WholeTheta()},
+            {"first moment", state.m, begin},
+            {"second moment", state.v, begin}};
+  }
+  return {{"theta", state.WholeTheta()}, {"outer momentum", state.outer_momentum, begin}};
+}
+
 std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays) {
   std::vector<Digest> digests;
   for (const SharedArray& array : arrays) {

@@ -15,6 +15,7 @@
 #include "core/status.h"
 #include "loco/exchange/exchange.h"
 #include "loco/report.h"
+#include "loco/state.h"
 #include "trainer/trainer.h"
 
 namespace pulse::loco {
@@ -44,6 +45,11 @@ struct SharedArray {
   std::span<const float> values;  // elements [begin, begin + size) of the flat array
   uint64_t begin = 0;
 };
+
+// The arrays that must be equal in such a mode: whole theta, and this shard of others, which begins
+// at that element. The spans are state's; where its arrays are elsewhere (loco/arrays.h) only the
+// names count.
+std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t begin);
 
 // Of each array in turn, one per tensor of `masters`: of what the array has of it.
 std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays);

@@ -32,8 +32,12 @@ class RoundObserver {
   // Of a checkpoint that is about to be taken, after OnStart or OnRound. Rank 0's are kept.
   virtual Notes CheckpointNotes() { return {}; }
 
+  // Whether OnRound will look at the arrays of `state` after that round: where they live on a
+  // device (loco/arrays.h), theta is brought to the host only then. last: no round follows.
+  virtual bool ReadsTheta(uint64_t /*round*/, bool /*last*/) const { return true; }
+
   // After each round. state.round == report.round; state.w holds what this trainer had before the
-  // exchange.
+  // exchange (in host memory; where the arrays live on a device, theta alone is there).
   virtual Status OnRound(const State& state, const RoundReport& report) = 0;
 };
 

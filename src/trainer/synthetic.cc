@@ -4,90 +4,47 @@
 #include <limits>
 
 #include "core/rng.h"
+#include "kernels/synthetic/synthetic_math.h"
 
 namespace pulse {
 namespace {
 
-// Weights hashed under one key: a stream of core/rng.h gives the key, a cheap integer hash (which
-// the compiler vectorises) the elements. Small enough to stay in L1 beside the gradient's chunk.
-constexpr uint64_t kChunkElements = uint64_t{1} << 12;
+using kernels::SyntheticKey;
+
+constexpr uint64_t kChunkElements = kernels::kSyntheticChunk;
 
 // Streams of RngUse::kInit: the weights, and what is fixed per weight over the whole run.
 constexpr uint32_t kWeightsStep = 0;
 constexpr uint32_t kFixedStep = 1;
 
-struct ChunkKey {
-  uint32_t add;
-  uint32_t flip;
-};
-
-ChunkKey KeyOf(uint64_t seed, RngUse use, uint32_t trainer, uint32_t step, uint64_t chunk) {
-  // 32 bits of chunk number repeat after 2^44 weights, which no machine holds.
-  Rng rng(seed, {use, trainer, step, static_cast<uint32_t>(chunk)});
-  const uint32_t add = rng.U32();
-  return {add, rng.U32()};
-}
-
-// Wellons' lowbias32: a bijection whose output bits each depend on all input bits.
-inline uint32_t Hash(uint32_t index, ChunkKey key) {
-  uint32_t x = (index + key.add) ^ key.flip;
-  x ^= x >> 16;
-  x *= 0x7feb352du;
-  x ^= x >> 15;
-  x *= 0x846ca68bu;
-  x ^= x >> 16;
-  return x;
-}
-
-// In (-1, 1), triangular around 0, a multiple of 2^-16.
-inline float Noise(uint32_t hash) {
-  const int32_t sum = static_cast<int32_t>(hash & 0xFFFF) + static_cast<int32_t>(hash >> 16);
-  return static_cast<float>(sum - 65535) * 0x1p-16f;
-}
-
-inline float SmallInteger(uint32_t hash) {  // -7 .. 7
-  return static_cast<float>(static_cast<int32_t>(hash & 7) - static_cast<int32_t>((hash >> 3) & 7));
+SyntheticKey KeyOf(uint64_t seed, RngUse use, uint32_t trainer, uint32_t step, uint64_t chunk) {
+  return kernels::SyntheticKeyOf(seed, static_cast<uint8_t>(use), trainer, step, chunk);
 }
 
 // 0.02 * the centred sum of twelve 16-bit uniforms, as Rng::Normal makes it, from hashes.
-void FillWeights(ChunkKey key, std::span<float> out) {
+void FillWeights(SyntheticKey key, std::span<float> out) {
   for (uint32_t i = 0; i < out.size(); ++i) {
     float sum = 0;  // a multiple of 2^-16 below 8: exact
-    for (uint32_t j = 0; j < 6; ++j) sum += Noise(Hash(6 * i + j, key));
+    for (uint32_t j = 0; j < 6; ++j) {
+      sum += kernels::SyntheticNoise(kernels::SyntheticHash(6 * i + j, key));
+    }
     out[i] = sum * 0.02f;
   }
 }
 
-struct NoiseShape {
-  float along;            // scale * signal
-  float across;           // scale * (1 - signal)
-  uint32_t active_below;  // of 2^31
-};
-
-void FillNoise(const NoiseShape& shape, ChunkKey key, ChunkKey fixed_key, std::span<float> out) {
-  for (uint32_t i = 0; i < out.size(); ++i) {
-    const uint32_t fixed = Hash(i, fixed_key);
-    const float direction = static_cast<float>(static_cast<int32_t>(fixed & 1) * 2 - 1);
-    const float active = static_cast<float>((fixed >> 1) < shape.active_below ? 1 : 0);
-    out[i] = active * (shape.along * direction + shape.across * Noise(Hash(i, key)));
-  }
+void FillNoise(const kernels::NoiseShape& shape, SyntheticKey key, SyntheticKey fixed,
+               std::span<float> out) {
+  for (uint32_t i = 0; i < out.size(); ++i) out[i] = kernels::NoiseElement(shape, key, fixed, i);
 }
 
-void FillExact(float scale, ChunkKey key, std::span<float> out) {
-  for (uint32_t i = 0; i < out.size(); ++i) out[i] = scale * SmallInteger(Hash(i, key));
+void FillExact(float scale, SyntheticKey key, std::span<float> out) {
+  for (uint32_t i = 0; i < out.size(); ++i) out[i] = kernels::ExactElement(scale, key, i);
 }
 
-// Roles rotate over trainers and weights: +big, small, -big. FP32 spacing at big = 2^13 is 2^-10
-// and small lies in [2^-11, 2^-10), so big swallows or distorts a small that is added to it before
-// -big.
-void FillCancelling(float scale, uint32_t trainer, ChunkKey key, ChunkKey fixed_key,
+void FillCancelling(float scale, uint32_t first_role, SyntheticKey key, SyntheticKey fixed,
                     std::span<float> out) {
-  constexpr float kBig = 0x1p13f;
-  const uint32_t first_role = trainer % 3;
   for (uint32_t i = 0; i < out.size(); ++i) {
-    const uint32_t role = (first_role + (((Hash(i, fixed_key) >> 16) * 3) >> 16)) % 3;
-    const float small = 0x1p-11f + static_cast<float>(Hash(i, key) >> 9) * 0x1p-34f;
-    out[i] = scale * (role == 0 ? kBig : role == 1 ? small : -kBig);
+    out[i] = kernels::CancellingElement(scale, first_role, key, fixed, i);
   }
 }
 
@@ -134,7 +91,7 @@ StatusOr<std::unique_ptr<SyntheticTrainer>> SyntheticTrainer::Make(SyntheticOpti
 Status SyntheticTrainer::InitialWeights(std::span<float> weights) {
   for (uint64_t begin = 0, chunk = 0; begin < weights.size(); begin += kChunkElements, ++chunk) {
     const auto out = weights.subspan(begin, std::min(kChunkElements, weights.size() - begin));
-    const ChunkKey key = KeyOf(options_.seed, RngUse::kInit, 0, kWeightsStep, chunk);
+    const SyntheticKey key = KeyOf(options_.seed, RngUse::kInit, 0, kWeightsStep, chunk);
     if (options_.data == SyntheticData::kExact) {
       FillExact(0x1p-6f, key, out);
     } else {
@@ -144,36 +101,51 @@ Status SyntheticTrainer::InitialWeights(std::span<float> weights) {
   return OkStatus();
 }
 
-StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float>,
-                                             std::span<const float>, std::span<float> gradient) {
+StatusOr<kernels::SyntheticGradientOp> SyntheticTrainer::GradientOp(const LocalStep& step) const {
   if (Listed(options_.errors, step)) {
     return Unavailable("synthetic trainer {}: error asked for at step {}", step.trainer, step.step);
   }
   const float scale = options_.gradient_scale / static_cast<float>(step.micro_batches);
-  const NoiseShape shape = {
-      scale * options_.signal, scale * (1 - options_.signal),
-      static_cast<uint32_t>(static_cast<double>(options_.active_share) * 0x1p31)};
+  kernels::SyntheticGradientOp op{};
+  op.data = static_cast<kernels::SyntheticGradientOp::Data>(options_.data);
+  op.shape = {scale * options_.signal, scale * (1 - options_.signal),
+              static_cast<uint32_t>(static_cast<double>(options_.active_share) * 0x1p31)};
+  op.scale = scale;
+  op.seed = options_.seed;
+  op.use = static_cast<uint8_t>(RngUse::kSynthetic);
+  op.fixed_use = static_cast<uint8_t>(RngUse::kInit);
+  op.trainer = step.trainer;
+  op.step = static_cast<uint32_t>(step.step);
+  op.fixed_step = kFixedStep;
+  op.first_chunk = uint64_t{step.micro_batch} << 28;  // micro-batches lie 2^40 weights apart
+  // Micro-batches of one trainer cancel each other as those of several do.
+  op.first_role = (step.trainer + step.micro_batch) % 3;
+  op.non_finite = Listed(options_.non_finite, step);
+  op.n = schema_.elements();
+  return op;
+}
+
+StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float>,
+                                             std::span<const float>, std::span<float> gradient) {
+  PULSE_ASSIGN_OR_RETURN(const kernels::SyntheticGradientOp op, GradientOp(step));
   for (uint64_t begin = 0, chunk = 0; begin < gradient.size(); begin += kChunkElements, ++chunk) {
     const auto out = gradient.subspan(begin, std::min(kChunkElements, gradient.size() - begin));
-    // Micro-batches lie 2^40 weights apart.
-    const ChunkKey key =
-        KeyOf(options_.seed, RngUse::kSynthetic, step.trainer, static_cast<uint32_t>(step.step),
-              chunk + (uint64_t{step.micro_batch} << 28));
-    const ChunkKey fixed = KeyOf(options_.seed, RngUse::kInit, 0, kFixedStep, chunk);
+    const SyntheticKey key =
+        KeyOf(op.seed, RngUse::kSynthetic, op.trainer, op.step, chunk + op.first_chunk);
+    const SyntheticKey fixed = KeyOf(op.seed, RngUse::kInit, 0, kFixedStep, chunk);
     switch (options_.data) {
       case SyntheticData::kNoise:
-        FillNoise(shape, key, fixed, out);
+        FillNoise(op.shape, key, fixed, out);
         break;
       case SyntheticData::kExact:
-        FillExact(scale, key, out);
+        FillExact(op.scale, key, out);
         break;
       case SyntheticData::kCancelling:
-        // Micro-batches of one trainer cancel each other as those of several do.
-        FillCancelling(scale, step.trainer + step.micro_batch, key, fixed, out);
+        FillCancelling(op.scale, op.first_role, key, fixed, out);
         break;
     }
   }
-  if (Listed(options_.non_finite, step) && !gradient.empty()) {
+  if (op.non_finite && !gradient.empty()) {
     gradient.front() = std::numeric_limits<float>::infinity();
     gradient.back() = std::numeric_limits<float>::quiet_NaN();
   }
@@ -187,6 +159,20 @@ StatusOr<Metrics> SyntheticTrainer::Evaluate(std::span<const float> weights, uin
   const double mean = weights.empty() ? 0 : squares / static_cast<double>(weights.size());
   const double count = static_cast<double>(samples);
   return Metrics{{"samples", count}, {"loss_sum", count * mean}};
+}
+
+StatusOr<Metrics> DeviceSyntheticTrainer::Gradient(const LocalStep& step, DeviceSpan<const float>,
+                                                   DeviceSpan<const float>,
+                                                   DeviceSpan<float> gradient,
+                                                   DeviceStream stream) {
+  PULSE_ASSIGN_OR_RETURN(kernels::SyntheticGradientOp op, trainer_.GradientOp(step));
+  if (gradient.size != op.n)
+    return Internal("a gradient of {} elements, not {}", gradient.size, op.n);
+  op.gradient = gradient.data;
+  if (const DeviceCode code = launch_(op, stream); code != 0) {
+    return Internal("the device refused the synthetic gradient (code {})", code);
+  }
+  return Metrics{{"samples", 1}};
 }
 
 std::vector<TensorSpec> LlmLikeTensors(uint64_t parameters) {

@@ -2,6 +2,7 @@
 // loop, whose sums it can make exact or as order-sensitive as they get, and for benches.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -9,6 +10,8 @@
 
 #include "core/schema.h"
 #include "core/status.h"
+#include "kernels/synthetic/synthetic_cuda_op.h"
+#include "trainer/device_trainer.h"
 #include "trainer/trainer.h"
 
 namespace pulse {
@@ -69,12 +72,34 @@ class SyntheticTrainer final : public Trainer {
   StatusOr<Metrics> Evaluate(std::span<const float> weights, uint64_t samples,
                              uint64_t seed) override;
 
+  // The gradient as device code makes it; the caller says where it goes. kUnavailable where an
+  // error was asked for.
+  StatusOr<kernels::SyntheticGradientOp> GradientOp(const LocalStep& step) const;
+
  private:
   SyntheticTrainer(SyntheticOptions options, ModelSchema schema)
       : options_(std::move(options)), schema_(std::move(schema)) {}
 
   SyntheticOptions options_;
   ModelSchema schema_;
+};
+
+// The same gradients where the weights are.
+class DeviceSyntheticTrainer final : public DeviceTrainer {
+ public:
+  using Launch = std::function<DeviceCode(const kernels::SyntheticGradientOp&, DeviceStream)>;
+
+  // trainer: must outlive this. launch: SyntheticGradientCuda, or its emulation.
+  DeviceSyntheticTrainer(const SyntheticTrainer& trainer, Launch launch)
+      : trainer_(trainer), launch_(std::move(launch)) {}
+
+  StatusOr<Metrics> Gradient(const LocalStep& step, DeviceSpan<const float> weights,
+                             DeviceSpan<const float> rollout_weights, DeviceSpan<float> gradient,
+                             DeviceStream stream) override;
+
+ private:
+  const SyntheticTrainer& trainer_;
+  Launch launch_;
 };
 
 // Tensors as a small language model has them, of exactly `parameters` elements together: BF16

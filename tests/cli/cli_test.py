@@ -276,6 +276,58 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(process.returncode, 130, err)
         self.assertTrue(os.path.exists(self.path("copy.safetensors")))
 
+    def test_version_states_what_is_compiled_in_and_what_is_here(self):
+        lines = self.run_program("--version").stdout.splitlines()
+        self.assertRegex(lines[0], r"^pulseloco \d+\.\d+\.\d+$")
+        compiled = [line for line in lines if line.startswith("compiled in")]
+        present = [line for line in lines if line.startswith("present")]
+        self.assertEqual(len(compiled) + len(present), len(lines) - 1)
+        self.assertTrue(any("Open MPI" in line for line in compiled), compiled)
+        for what in ("CUDA", "NCCL"):
+            self.assertTrue(any(what in line for line in compiled), compiled)
+            self.assertTrue(any(what in line for line in present), present)
+        self.assertTrue(any("simd kernels run with" in line for line in present), present)
+
+    def doctor(self, *args, expect=OK):
+        """By check: whether it held, and what it said."""
+        result = self.run_program("doctor", *args, "--json", expect=expect)
+        rows = json.loads(result.stdout)
+        return {row["check"]: row for row in rows}, result.stderr
+
+    def test_doctor_says_that_a_run_would_start_and_leaves_nothing_behind(self):
+        write_bytes(self.path("a.yaml"), b"trainer: {kind: synthetic, elements: 1000}\n"
+                    b"run: {dir: the_run}\nevaluate: {samples: 0}\n")
+        checks, _ = self.doctor("a.yaml")
+        self.assertEqual([c for c in checks if not checks[c]["ok"]], [])
+        self.assertEqual(set(checks), {"config", "kernels", "ranks", "device", "trainer", "memory", "folder",
+                                       "bucket"})
+        self.assertEqual(os.listdir(self.dir), ["a.yaml"])
+        self.run_program("train", "a.yaml", "--set", "loco.rounds=1")
+        checks, _ = self.doctor("a.yaml", expect=USAGE)
+        self.assertIn("--resume", checks["folder"]["says"])
+        self.assertIn("honours conditional puts", checks["bucket"]["says"])
+
+    def test_doctor_names_each_check_that_fails_with_its_exit_code(self):
+        no_space = 9
+        write_bytes(self.path("a.yaml"), b"trainer: {kind: synthetic, elements: 1000}\nrun: {dir: the_run}\n")
+        for setting, check, code in (("loco.local_step=4", "config", USAGE),
+                                     ("loco.ranks_per_trainer=2", "ranks", USAGE),
+                                     ("trainer.elements=1000000000000", "memory", no_space),
+                                     ("run.dir=a.yaml/run", "folder", USAGE),
+                                     ("publish.bucket=s3://bucket/prefix", "bucket", None)):
+            with self.subTest(setting):
+                env = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a",
+                       "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+                result = subprocess.run([PROGRAM, "doctor", "a.yaml", "--set", setting, "--json"],
+                                        capture_output=True, text=True, timeout=120, cwd=self.dir,
+                                        env={**os.environ, **env})
+                failed = [row["check"] for row in json.loads(result.stdout) if not row["ok"]]
+                self.assertIn(check, failed)
+                self.assertIn(f"first: {failed[0]}", result.stderr)
+                self.assertNotEqual(result.returncode, OK)
+                if code is not None:
+                    self.assertEqual(result.returncode, code)
+
 
 if __name__ == "__main__":
     PROGRAM = os.path.abspath(sys.argv.pop(1))

@@ -13,6 +13,7 @@
 #include "device/cuda_driver.h"
 #include "device/resources.h"
 #include "kernels/adamw/adamw_cuda.h"
+#include "kernels/adamw_view/adamw_view_cuda.h"
 #include "kernels/cast_view/cast_view_cuda.h"
 #include "kernels/diff/diff_cuda.h"
 #include "kernels/digest/digest_cuda.h"
@@ -121,7 +122,7 @@ int Bench::Run(uint64_t bytes) {
     reached &= Report("outer_step", 20 * n, true, [&] { return OuterStepCuda({}, a, b, c, s); });
     const AdamWScalars scalars = AdamWScalars::At({}, 1);
     reached &= Report("adamw", 28 * n, true, [&] { return AdamWCuda(scalars, {a, b, c, d}, s); });
-    reached &= Report("adamw + view + diff", 32 * n, true, [&] {
+    reached &= Report("adamw + view + diff", 30 * n, true, [&] {
       return AdamWViewCuda(scalars, {a, b, c, d}, half, target, s);
     });
     const auto digests = Room<uint8_t>(size >> 20 << 4);

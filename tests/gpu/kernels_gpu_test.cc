@@ -3,8 +3,10 @@
 #include "core/sparse_update.h"
 #include "gpu_environment.h"
 #include "kernels/adamw/adamw_cuda.h"
+#include "kernels/adamw_view/adamw_view_cuda.h"
 #include "kernels/apply/apply_cuda.h"
 #include "kernels/cast_view/cast_view_cuda.h"
+#include "kernels/class_rank/class_rank_cuda.h"
 #include "kernels/cuda/launch_plan.h"
 #include "kernels/diff/diff_cuda.h"
 #include "kernels/digest/digest_cuda.h"
@@ -154,7 +156,7 @@ TEST_F(KernelsOnGpu, AdamWWithViewIsTheStepThenTheCastThenTheDiff) {
     Reference().cast_to_bf16(w, before);
     const DeviceAdamW arrays{OnDevice(w, shift), OnDevice(m, shift), OnDevice(v, shift),
                              OnDevice(g, shift)};
-    const auto view = OnDevice(before, shift);
+    const auto view = Room<uint16_t>(n, shift);
     const CompactTarget target = Target(n);
     ASSERT_EQ(AdamWViewCuda(scalars, arrays, view, target, stream_.get()), 0);
     Reference().adamw(scalars, w, m, v, g);
@@ -288,6 +290,43 @@ TEST_F(KernelsOnGpu, ApplyGivesTheWordsOfTheReference) {
   of_words(uint16_t{});
   of_words(uint32_t{});
   of_words(uint64_t{});
+}
+
+TEST_F(KernelsOnGpu, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
+  ForEachCase([&](size_t n, uint64_t shift) {
+    if (n == 0) return;
+    const Floats theta = AwkwardFloats(n, 18);
+    const SparseUpdate update = RandomUpdate(n);
+    const uint64_t blocks = update.blocks();
+    const auto on_device = OnDevice(theta, shift);
+    const auto starts = OnDevice(update.starts);
+    const auto ranks = Room<uint32_t>(update.entries()),
+               by_class = Room<uint32_t>(update.entries());
+    const auto sizes = Room<uint32_t>(blocks * kTeamClasses);
+    const auto scratch = Room<uint32_t>(TeamsFor(blocks) * kClassRankScratch);
+    ASSERT_EQ(ClassRankCuda({on_device.data, n, starts.data, OnDevice(update.positions).data,
+                             ranks.data, by_class.data, sizes.data},
+                            blocks, scratch, stream_.get()),
+              0);
+    Positions expected, of_class(blocks * kTeamClasses);
+    ForEachBlock(n, [&](size_t at, size_t size) {
+      const size_t b = at / kSparseBlockElements;
+      std::vector<uint8_t> classes(size);
+      Reference().class_rank.classify(std::span(theta).subspan(at, size), classes);
+      const auto positions = update.BlockPositions(b);
+      Positions block(positions.size());
+      Reference().class_rank.rank(classes, positions, block.data());
+      expected.insert(expected.end(), block.begin(), block.end());
+      for (const uint32_t position : positions) ++of_class[b * kTeamClasses + classes[position]];
+    });
+    EXPECT_TRUE(FromDevice<uint32_t>(ranks) == expected);
+    const auto positions = Room<uint32_t>(update.entries());
+    ASSERT_EQ(ClassSelectCuda({on_device.data, n, starts.data, OnDevice(of_class).data,
+                               by_class.data, positions.data},
+                              blocks, scratch, stream_.get()),
+              0);
+    EXPECT_TRUE(FromDevice<uint32_t>(positions) == update.positions);
+  });
 }
 
 TEST_F(KernelsOnGpu, ChunkDigestsAreThoseOfXxhashAtEveryAlignment) {

@@ -57,8 +57,9 @@ RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators,
   if (job.change_options) job.change_options(rank, options);
   const auto kernels = kernels::ChooseKernels(job.kernels);
   EXPECT_TRUE(kernels.ok()) << kernels.status();
+  const MakeArrays make_arrays = job.arrays ? job.arrays(rank, trainer) : HostArrays::Make;
   auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger,
-                         {communicators.trainer.get(), communicators.peers.get()});
+                         {communicators.trainer.get(), communicators.peers.get()}, make_arrays);
   if (!loop.ok()) {
     result.status = loop.status();
     return result;
@@ -80,6 +81,7 @@ RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators,
                    checkpoints ? &*checkpoints : nullptr);
   result.status = end.status();
   if (end.ok()) result.end = *end;
+  if (end.ok()) result.status = (*loop)->BringState();
   result.state = (*loop)->state();
   return result;
 }

@@ -38,6 +38,8 @@ struct Job {
   std::function<void(int rank, Options& options)> change_options = {};
   std::function<std::unique_ptr<Trainer>(int rank)> make_trainer = {};
   std::function<std::unique_ptr<Communicator>(int rank, std::unique_ptr<Communicator>)> wrap = {};
+  // Where a rank's arrays live; called by its thread. Default: in host memory.
+  std::function<MakeArrays(int rank, Trainer& trainer)> arrays = {};
   // Where each rank keeps checkpoints; no folder: none are taken.
   CheckpointOptions checkpoints = {};
   std::function<void(int rank, CheckpointOptions& options)> change_checkpoints = {};

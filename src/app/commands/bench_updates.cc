@@ -7,11 +7,11 @@
 
 #include "app/commands/bench.h"
 #include "app/timing.h"
-#include "codec/grid_value.h"
 #include "codec/sparse_small.h"
 #include "codec/update_codec.h"
 #include "core/rng.h"
 #include "kernels/kernels.h"
+#include "kernels/sparse_small/grid_value.h"
 #include "loco/pseudo_gradient.h"
 
 namespace pulse {

@@ -12,6 +12,7 @@ namespace {
 struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
+  std::string device;
   bool help_config = false;
   bool resume = false;
 };
@@ -44,12 +45,16 @@ void AddTrain(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("CONFIG", a->config, "YAML configuration, such as configs/wordle.yaml");
   command->add_option("--set", a->overrides,
                       "Override a key: --set loco.local_steps=4 (repeatable)");
+  command->add_option("--device", a->device, "cpu or cuda; as --set device=...");
   command->add_flag("--resume", a->resume,
                     "Continue the run of run.dir from its newest checkpoint; start it where there "
                     "is none yet");
   command->add_flag("--help-config", a->help_config, "List every configuration key and exit");
   AddConsoleOptions(*command, env.console);
-  command->callback([&env, &chosen, a] { chosen = [&env, a] { return Train(env, *a); }; });
+  command->callback([&env, &chosen, a] {
+    if (!a->device.empty()) a->overrides.push_back("device=" + a->device);
+    chosen = [&env, a] { return Train(env, *a); };
+  });
 }
 
 }  // namespace pulse

@@ -68,4 +68,12 @@ void MpiSession::KeepInFlight(std::shared_ptr<void> transfers, const Status& cau
   if (broken_.ok()) broken_ = cause;
 }
 
+std::string MpiFacts() {
+  char words[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  if (MPI_Get_library_version(words, &length) != MPI_SUCCESS) return "MPI of unknown version";
+  const std::string_view all(words, static_cast<size_t>(length));
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
 }  // namespace pulse

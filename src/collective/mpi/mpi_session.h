@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/clock.h"
@@ -58,5 +59,8 @@ class MpiSession {
   Status broken_;
   std::vector<std::shared_ptr<void>> in_flight_;
 };
+
+// "Open MPI v4.1.4": what is linked. MPI need not have been started.
+std::string MpiFacts();
 
 }  // namespace pulse

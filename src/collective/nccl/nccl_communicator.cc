@@ -15,6 +15,21 @@ namespace {
 constexpr int64_t kLookForLateMs = 1000;
 constexpr int kSets = 2;  // chunks with NCCL or on their way back
 
+constexpr uint64_t kInboxAlignment = 16;  // of one access on the device
+
+template <typename Message>
+std::vector<uint64_t> SizesOf(std::span<const Message> messages) {
+  std::vector<uint64_t> sizes;
+  for (const Message& message : messages) {
+    if constexpr (std::is_same_v<Message, DeviceMessage>) {
+      sizes.push_back(message.size);
+    } else {
+      sizes.push_back(message.size());
+    }
+  }
+  return sizes;
+}
+
 // One call under way.
 struct CallState {
   CallHeader header;
@@ -23,7 +38,7 @@ struct CallState {
   std::vector<CallHeader> calls;  // by sender
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public DeviceCommunicator {
  public:
   NcclCommunicator(const DeviceDriver& device, Clock& clock, const NcclOptions& options)
       : device_(device),
@@ -60,8 +75,25 @@ class NcclCommunicator final : public Communicator {
   Status Barrier(Deadline deadline) override {
     return Guarded([&] {
       CallState call = NewCall(Operation::kBarrier, 0, deadline);
-      return Meet(call, std::vector<ByteView>(ranks_));
+      return Meet(call, std::vector<uint64_t>(ranks_));
     });
+  }
+
+  Status AllGatherOnDevice(DeviceMessage mine, DeviceEvent ready, const DeviceInbox& inbox,
+                           std::vector<DeviceMessage>& all, Deadline deadline) override {
+    const std::vector<DeviceMessage> to(ranks_, mine);
+    return Guarded(
+        [&] { return ExchangeOnDevice(Operation::kAllGather, to, ready, inbox, all, deadline); });
+  }
+  Status AllToAllOnDevice(std::span<const DeviceMessage> to, DeviceEvent ready,
+                          const DeviceInbox& inbox, std::vector<DeviceMessage>& from,
+                          Deadline deadline) override {
+    return Guarded(
+        [&] { return ExchangeOnDevice(Operation::kAllToAll, to, ready, inbox, from, deadline); });
+  }
+  Status BroadcastOnDevice(int root, DeviceMessage* data, DeviceEvent ready,
+                           const DeviceInbox& inbox, Deadline deadline) override {
+    return Guarded([&] { return FromRootOnDevice(root, data, ready, inbox, deadline); });
   }
 
  private:
@@ -74,7 +106,7 @@ class NcclCommunicator final : public Communicator {
   template <typename Body>
   Status Guarded(Body body);
   CallState NewCall(Operation operation, int root, Deadline deadline);
-  Status Meet(CallState& call, std::span<const ByteView> to);
+  Status Meet(CallState& call, std::span<const uint64_t> bytes_to);
   Status SwapHeaders(CallState& call, const std::vector<CallHeader>& sent);
   Status Exchange(Operation operation, std::span<const ByteView> to, std::vector<Bytes>& from,
                   Deadline deadline);
@@ -82,10 +114,24 @@ class NcclCommunicator final : public Communicator {
                    std::span<const Bytes> from, Deadline deadline);
   Status TakeChunk(uint64_t index, std::vector<Bytes>& from, const CallState& call);
   Status FromRoot(int root, Bytes& data, Deadline deadline);
+  Status ExchangeOnDevice(Operation operation, std::span<const DeviceMessage> to, DeviceEvent ready,
+                          const DeviceInbox& inbox, std::vector<DeviceMessage>& from,
+                          Deadline deadline);
+  Status FromRootOnDevice(int root, DeviceMessage* data, DeviceEvent ready,
+                          const DeviceInbox& inbox, Deadline deadline);
+  Status AwaitReady(DeviceEvent ready);
+  Status AwaitChunk(const Set& set, const CallState& call);
   Status Late(const CallState& call, std::vector<int> missing) const {
     return MissingRanks(call.header, missing, options_.hosts, call.budget_ns);
   }
   std::vector<int> RanksWithoutHeader(const CallState& call);
+  std::vector<int> Others() const {
+    std::vector<int> others;
+    for (size_t r = 0; r < ranks_; ++r) {
+      if (r != rank_) others.push_back(static_cast<int>(r));
+    }
+    return others;
+  }
 
   DeviceSpan<uint8_t> Place(const DeviceBuffer& buffer, size_t rank, uint64_t bytes) const {
     return buffer.span().subspan(rank * options_.chunk_bytes, bytes);
@@ -154,12 +200,13 @@ CallState NcclCommunicator::NewCall(Operation operation, int root, Deadline dead
   return {header, deadline, std::max<int64_t>(deadline.RemainingNs(), 0), {}};
 }
 
-Status NcclCommunicator::Meet(CallState& call, std::span<const ByteView> to) {
-  for (const ByteView& message : to) {
-    call.header.largest_bytes = std::max<uint64_t>(call.header.largest_bytes, message.size());
+// bytes_to: of this rank's message to each.
+Status NcclCommunicator::Meet(CallState& call, std::span<const uint64_t> bytes_to) {
+  for (const uint64_t bytes : bytes_to) {
+    call.header.largest_bytes = std::max(call.header.largest_bytes, bytes);
   }
   std::vector<CallHeader> sent(ranks_, call.header);
-  for (size_t r = 0; r < ranks_; ++r) sent[r].bytes = to[r].size();
+  for (size_t r = 0; r < ranks_; ++r) sent[r].bytes = bytes_to[r];
   call.calls = sent;  // our own stays, the others arrive
   PULSE_RETURN_IF_ERROR(SwapHeaders(call, sent));
   return CheckCalls(call.calls, options_.max_message_bytes, options_.hosts);
@@ -220,7 +267,7 @@ Status NcclCommunicator::Exchange(Operation operation, std::span<const ByteView>
     return InvalidArgument("{}: {} messages for {} ranks", NameOf(operation), to.size(), ranks_);
   }
   CallState call = NewCall(operation, 0, deadline);
-  PULSE_RETURN_IF_ERROR(Meet(call, to));
+  PULSE_RETURN_IF_ERROR(Meet(call, SizesOf(to)));
   std::vector<Bytes> received(ranks_);
   uint64_t chunks = 0;
   for (size_t r = 0; r < ranks_; ++r) {
@@ -269,19 +316,20 @@ Status NcclCommunicator::SendChunk(uint64_t index, std::span<const ByteView> to,
   return link_->Enqueue(messages, set.done.get(), deadline);
 }
 
+// Until what was enqueued with a set is over.
+Status NcclCommunicator::AwaitChunk(const Set& set, const CallState& call) {
+  const Status status = link_->Await(set.done.get(), call.deadline);
+  // They all came to the call; which of them stopped amid it, NCCL does not say.
+  if (absl::IsDeadlineExceeded(status)) return Late(call, Others());
+  return Annotate(status, Describe(call.header));
+}
+
 // Waits for chunk `index`, and brings what was received to the host.
 Status NcclCommunicator::TakeChunk(uint64_t index, std::vector<Bytes>& from,
                                    const CallState& call) {
   const Set& set = sets_[index % kSets];
-  const Status status = link_->Await(set.done.get(), call.deadline);
-  std::vector<int> others;
-  for (size_t r = 0; r < ranks_; ++r) {
-    if (r != rank_) others.push_back(static_cast<int>(r));
-  }
-  // They all came to the call; which of them stopped amid it, NCCL does not say.
-  if (absl::IsDeadlineExceeded(status)) return Late(call, others);
-  PULSE_RETURN_IF_ERROR(Annotate(status, Describe(call.header)));
-  for (const int r : others) {
+  PULSE_RETURN_IF_ERROR(AwaitChunk(set, call));
+  for (const int r : Others()) {
     Bytes& message = from[static_cast<size_t>(r)];
     const uint64_t bytes = BytesOfChunk(message.size(), index);
     if (bytes == 0) continue;
@@ -296,8 +344,7 @@ Status NcclCommunicator::TakeChunk(uint64_t index, std::vector<Bytes>& from,
 Status NcclCommunicator::FromRoot(int root, Bytes& data, Deadline deadline) {
   CallState call = NewCall(Operation::kBroadcast, root, deadline);
   const bool is_root = root == rank();
-  PULSE_RETURN_IF_ERROR(
-      Meet(call, std::vector<ByteView>(ranks_, is_root ? ByteView(data) : ByteView())));
+  PULSE_RETURN_IF_ERROR(Meet(call, std::vector<uint64_t>(ranks_, is_root ? data.size() : 0)));
   // As messages of one sender: root's place in `received` holds them, also on root itself.
   const size_t from = static_cast<size_t>(root);
   std::vector<Bytes> received(ranks_);
@@ -326,12 +373,105 @@ Status NcclCommunicator::FromRoot(int root, Bytes& data, Deadline deadline) {
   return OkStatus();
 }
 
+// NCCL's stream waits for what the caller's stream writes.
+Status NcclCommunicator::AwaitReady(DeviceEvent ready) {
+  if (ready.handle == nullptr) return OkStatus();
+  return DeviceStatus(device_, device_.wait(link_->stream(), ready), "waiting for the messages");
+}
+
+// The messages lie where NCCL takes and puts them: nothing is staged but the headers. Chunk c of
+// all of them is the c-th group, as on ranks whose messages are on the host.
+Status NcclCommunicator::ExchangeOnDevice(Operation operation, std::span<const DeviceMessage> to,
+                                          DeviceEvent ready, const DeviceInbox& inbox,
+                                          std::vector<DeviceMessage>& from, Deadline deadline) {
+  if (to.size() != ranks_) {
+    return InvalidArgument("{}: {} messages for {} ranks", NameOf(operation), to.size(), ranks_);
+  }
+  CallState call = NewCall(operation, 0, deadline);
+  PULSE_RETURN_IF_ERROR(Meet(call, SizesOf(to)));
+  std::vector<uint64_t> begins(ranks_);
+  uint64_t total = 0, chunks = 0;
+  for (const int r : Others()) {
+    const auto peer = static_cast<size_t>(r);
+    begins[peer] = total;
+    total += (call.calls[peer].bytes + kInboxAlignment - 1) / kInboxAlignment * kInboxAlignment;
+    chunks = std::max({chunks, ChunksOf(to[peer].size), ChunksOf(call.calls[peer].bytes)});
+  }
+  PULSE_ASSIGN_OR_RETURN(const DeviceSpan<uint8_t> room, inbox(total));
+  if (room.size < total) return Internal("an inbox of {} bytes for {}", room.size, total);
+  PULSE_RETURN_IF_ERROR(AwaitReady(ready));
+  for (uint64_t index = 0; index < chunks; ++index) {
+    const Set& set = sets_[index % kSets];
+    if (index >= kSets) PULSE_RETURN_IF_ERROR(AwaitChunk(set, call));
+    const uint64_t offset = index * options_.chunk_bytes;
+    std::vector<NcclMessage> messages;
+    for (size_t i = 1; i < ranks_; ++i) {
+      const size_t peer = (rank_ + i) % ranks_;
+      const int p = static_cast<int>(peer);
+      const uint64_t in = BytesOfChunk(call.calls[peer].bytes, index);
+      if (in > 0) {
+        messages.push_back({NcclMessage::Kind::kReceive, p, room.data + begins[peer] + offset, in});
+      }
+      const uint64_t out = BytesOfChunk(to[peer].size, index);
+      if (out == 0) continue;
+      // NCCL only reads it.
+      messages.push_back(
+          {NcclMessage::Kind::kSend, p, const_cast<uint8_t*>(to[peer].data) + offset, out});
+    }
+    PULSE_RETURN_IF_ERROR(link_->Enqueue(messages, set.done.get(), deadline));
+  }
+  for (uint64_t last = 0; last < std::min<uint64_t>(chunks, kSets); ++last) {
+    PULSE_RETURN_IF_ERROR(AwaitChunk(sets_[last], call));
+  }
+  std::vector<DeviceMessage> received(ranks_);
+  received[rank_] = to[rank_];
+  for (const int r : Others()) {
+    const auto peer = static_cast<size_t>(r);
+    received[peer] = room.subspan(begins[peer], call.calls[peer].bytes);
+    bytes_received_ += received[peer].size;
+  }
+  from = std::move(received);
+  return OkStatus();
+}
+
+Status NcclCommunicator::FromRootOnDevice(int root, DeviceMessage* data, DeviceEvent ready,
+                                          const DeviceInbox& inbox, Deadline deadline) {
+  CallState call = NewCall(Operation::kBroadcast, root, deadline);
+  const bool is_root = root == rank();
+  PULSE_RETURN_IF_ERROR(Meet(call, std::vector<uint64_t>(ranks_, is_root ? data->size : 0)));
+  DeviceSpan<uint8_t> at(const_cast<uint8_t*>(data->data), data->size);  // root's is only read
+  if (!is_root) {
+    const uint64_t bytes = call.calls[static_cast<size_t>(root)].bytes;
+    PULSE_ASSIGN_OR_RETURN(const DeviceSpan<uint8_t> room, inbox(bytes));
+    if (room.size < bytes) return Internal("an inbox of {} bytes for {}", room.size, bytes);
+    at = room.first(bytes);
+  }
+  PULSE_RETURN_IF_ERROR(AwaitReady(ready));
+  const uint64_t chunks = ranks_ > 1 ? ChunksOf(at.size) : 0;
+  for (uint64_t index = 0; index < chunks; ++index) {
+    const Set& set = sets_[index % kSets];
+    if (index >= kSets) PULSE_RETURN_IF_ERROR(AwaitChunk(set, call));
+    const NcclMessage message{NcclMessage::Kind::kBroadcast, root,
+                              at.data + index * options_.chunk_bytes, BytesOfChunk(at.size, index)};
+    PULSE_RETURN_IF_ERROR(link_->Enqueue({&message, 1}, set.done.get(), deadline));
+  }
+  for (uint64_t last = 0; last < std::min<uint64_t>(chunks, kSets); ++last) {
+    PULSE_RETURN_IF_ERROR(AwaitChunk(sets_[last], call));
+  }
+  if (!is_root) {
+    bytes_received_ += at.size;
+    *data = at;
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-StatusOr<std::unique_ptr<Communicator>> OpenNcclCommunicator(const DeviceDriver& device,
-                                                             const NcclTable& nccl, Clock& clock,
-                                                             const NcclOptions& options,
-                                                             Deadline deadline) {
+StatusOr<std::unique_ptr<DeviceCommunicator>> OpenNcclCommunicator(const DeviceDriver& device,
+                                                                   const NcclTable& nccl,
+                                                                   Clock& clock,
+                                                                   const NcclOptions& options,
+                                                                   Deadline deadline) {
   if (options.rank < 0 || static_cast<size_t>(options.rank) >= options.hosts.size()) {
     return InvalidArgument("rank {} of {}; hosts needs one name a rank", options.rank,
                            options.hosts.size());
@@ -339,7 +479,30 @@ StatusOr<std::unique_ptr<Communicator>> OpenNcclCommunicator(const DeviceDriver&
   if (options.chunk_bytes < 1) return InvalidArgument("chunk_bytes is 0, expected at least 1");
   auto communicator = std::make_unique<NcclCommunicator>(device, clock, options);
   PULSE_RETURN_IF_ERROR(communicator->Open(nccl, deadline));
-  return communicator;
+  return std::unique_ptr<DeviceCommunicator>(std::move(communicator));
+}
+
+StatusOr<std::unique_ptr<DeviceCommunicator>> OpenNcclOver(Communicator& bootstrap,
+                                                           const DeviceDriver& device,
+                                                           const NcclTable& nccl, Clock& clock,
+                                                           NcclOptions options, Deadline deadline) {
+  options.rank = bootstrap.rank();
+  options.hosts.clear();
+  for (int r = 0; r < bootstrap.size(); ++r) options.hosts.push_back(bootstrap.HostOf(r));
+  // What rank 0 could not make is nobody's: an empty message says so to all.
+  Bytes id;
+  Status made;
+  if (bootstrap.rank() == 0) {
+    made = NcclStatus(nccl, nccl.make_id(&options.id), "ncclGetUniqueId");
+    if (made.ok()) id.assign(options.id.begin(), options.id.end());
+  }
+  PULSE_RETURN_IF_ERROR(Annotate(bootstrap.Broadcast(0, id, deadline), "bringing NCCL's id"));
+  PULSE_RETURN_IF_ERROR(made);
+  if (id.size() != options.id.size()) {
+    return Unavailable("rank 0 ({}) could not make an id for NCCL", bootstrap.HostOf(0));
+  }
+  std::copy(id.begin(), id.end(), options.id.begin());
+  return OpenNcclCommunicator(device, nccl, clock, options, deadline);
 }
 
 }  // namespace pulse

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "collective/communicator_conformance.h"
+#include "collective/in_process.h"
+#include "collective/nccl/device_messages.h"
 #include "collective/nccl/mocked_nccl.h"
 
 namespace pulse {
@@ -61,13 +63,101 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance,
                                          MockedDriverTable(3), MockedDriverTable(4)),
                          [](const auto& param) { return param.param.name; });
 
+// The same suite over messages in device memory; and with ranks of both kinds.
+void RunRankOnDevice(const std::shared_ptr<MockedFabric>& fabric, const NcclOptions& options,
+                     const std::function<void(Communicator&)>& body) {
+  RealClock clock;
+  MockedDevice device;
+  MockedNccl nccl(fabric, device);
+  const DeviceDriver driver = device.Table();
+  const NcclTable table = nccl.Table();
+  {
+    auto comm = OpenNcclCommunicator(driver, table, clock, options, Deadline::After(clock, 30'000));
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    auto work = DeviceWork::Open(driver, clock, {.slots = 2, .slot_bytes = 1 << 16});
+    ASSERT_TRUE(work.ok()) << work.status();
+    DeviceMessages messages(**comm, *work);
+    body(messages);
+  }
+  EXPECT_THAT(device.violations(), testing::IsEmpty());
+  EXPECT_THAT(nccl.violations(), testing::IsEmpty());
+  EXPECT_EQ(device.live(), 0u);
+  EXPECT_EQ(nccl.live(), 0);
+}
+
+// on_host: every second rank has its messages on the host.
+ConformanceBackend OnMockedDevices(int size, bool on_host) {
+  return {(on_host ? "DeviceAndHostMemory" : "DeviceMemory") + std::to_string(size),
+          [=](const ConformanceLimits& limits, const std::function<void(Communicator&)>& body) {
+            const auto fabric = std::make_shared<MockedFabric>();
+            std::vector<std::thread> threads;
+            for (int rank = 0; rank < size; ++rank) {
+              threads.emplace_back([&, rank] {
+                NcclOptions options;
+                options.rank = rank;
+                options.hosts = Hosts(size);
+                options.chunk_bytes = std::min(limits.chunk_bytes, uint64_t{1} << 18);
+                options.max_message_bytes = limits.max_message_bytes;
+                if (on_host && rank % 2 == 1) return RunRank(fabric, options, body);
+                RunRankOnDevice(fabric, options, body);
+              });
+            }
+            for (std::thread& thread : threads) thread.join();
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(NcclOnDevice, CommunicatorConformance,
+                         testing::Values(OnMockedDevices(1, false), OnMockedDevices(2, false),
+                                         OnMockedDevices(3, false), OnMockedDevices(3, true)),
+                         [](const auto& param) { return param.param.name; });
+
+// Another communicator brings the id.
+TEST(OpenNcclOver, BringsTheIdOfRank0AndTellsAllWhereThereIsNone) {
+  for (const bool can_make : {true, false}) {
+    const auto fabric = std::make_shared<MockedFabric>();
+    auto group = MakeInProcessGroup(3).value();
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < group.size(); ++rank) {
+      threads.emplace_back([&, rank, bootstrap = std::move(group[rank])] {
+        RealClock clock;
+        MockedDevice device;
+        MockedNccl nccl(fabric, device);
+        const DeviceDriver driver = device.Table();
+        NcclTable table = nccl.Table();
+        table.make_id = [&](NcclId* id) {
+          EXPECT_EQ(rank, 0u);
+          id->fill(7);
+          return can_make ? 0 : 3;
+        };
+        const auto init = table.init;
+        table.init = [&, init](void** comm, int ranks, const NcclId& id, int r) {
+          EXPECT_EQ(id[5], 7);
+          return init(comm, ranks, id, r);
+        };
+        NcclOptions options;
+        options.chunk_bytes = 64;
+        auto comm =
+            OpenNcclOver(*bootstrap, driver, table, clock, options, Deadline::After(clock, 30'000));
+        EXPECT_EQ(comm.ok(), can_make) << comm.status();
+        if (!comm.ok()) {
+          EXPECT_TRUE(absl::IsUnavailable(comm.status())) << comm.status();
+          return;
+        }
+        EXPECT_EQ((*comm)->rank(), static_cast<int>(rank));
+        EXPECT_EQ((*comm)->Barrier(Deadline::After(clock, 30'000)), OkStatus());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 // One rank of two, whose peer's messages are laid into its mailbox beforehand: one thread, a
 // virtual clock, every call countable.
 class OneOfTwo : public testing::Test {
  protected:
   OneOfTwo() : nccl_(fabric_, device_) { fabric_->Join(2, 1); }
 
-  StatusOr<std::unique_ptr<Communicator>> Open(int64_t timeout_ms = 1000) {
+  StatusOr<std::unique_ptr<DeviceCommunicator>> Open(int64_t timeout_ms = 1000) {
     NcclOptions options;
     options.hosts = {"ant", "bee"};
     options.chunk_bytes = 64;

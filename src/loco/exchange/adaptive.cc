@@ -40,30 +40,41 @@ Exchange& AdaptiveExchange::Algorithm(ExchangeKind kind) {
   return *algorithm;
 }
 
-uint64_t AdaptiveExchange::ExpectedBytes(const Contribution& mine) const {
-  return static_cast<uint64_t>(static_cast<double>(mine.entries()) * entry_bytes_);
+uint64_t AdaptiveExchange::ExpectedBytes(uint64_t entries) const {
+  return static_cast<uint64_t>(static_cast<double>(entries) * entry_bytes_);
 }
 
-Status AdaptiveExchange::Sum(const Contribution& mine, const AgreedRound& round,
-                             std::span<const uint64_t> payload_bytes, std::span<float> sum,
-                             Deadline deadline) {
-  const ChoiceFacts facts{.elements = sum.size(),
+ExchangeKind AdaptiveExchange::Choose(uint64_t elements, const AgreedRound& round,
+                                      std::span<const uint64_t> payload_bytes) {
+  const ChoiceFacts facts{.elements = elements,
                           .entries = round.entries,
                           .payload_bytes = payload_bytes,
                           .union_share = union_share_};
   estimate_ = options_.kind == ExchangeKind::kAuto
                   ? ChooseExchange(facts, options_.sites, links_)
                   : EstimateExchange(options_.kind, facts, options_.sites, links_);
-  Exchange& algorithm = Algorithm(estimate_.kind);
+  return estimate_.kind;
+}
+
+void AdaptiveExchange::Note(const Traffic& traffic, uint64_t entries, uint64_t total_entries,
+                            uint64_t nonzero) {
+  traffic_ = traffic;
+  if (entries > 0 && estimate_.kind != ExchangeKind::kDense) {
+    entry_bytes_ = static_cast<double>(traffic_.contribution) / static_cast<double>(entries);
+  }
+  if (options_.kind == ExchangeKind::kAuto && total_entries > 0) {
+    const double touched = static_cast<double>(std::max<uint64_t>(nonzero, 1));
+    union_share_ = std::min(touched / static_cast<double>(total_entries), 1.0);
+  }
+}
+
+Status AdaptiveExchange::Sum(const Contribution& mine, const AgreedRound& round,
+                             std::span<const uint64_t> payload_bytes, std::span<float> sum,
+                             Deadline deadline) {
+  Exchange& algorithm = Algorithm(Choose(sum.size(), round, payload_bytes));
   PULSE_RETURN_IF_ERROR(algorithm.Sum(mine, round, sum, deadline));
-  traffic_ = algorithm.traffic();
-  if (mine.entries() > 0 && estimate_.kind != ExchangeKind::kDense) {
-    entry_bytes_ = static_cast<double>(traffic_.contribution) / static_cast<double>(mine.entries());
-  }
-  if (options_.kind == ExchangeKind::kAuto && round.total_entries() > 0) {
-    const double touched = static_cast<double>(std::max<uint64_t>(CountNonZero(sum), 1));
-    union_share_ = std::min(touched / static_cast<double>(round.total_entries()), 1.0);
-  }
+  Note(algorithm.traffic(), mine.entries(), round.total_entries(),
+       CountsNonZero(round) ? CountNonZero(sum) : 0);
   return OkStatus();
 }
 

@@ -31,11 +31,22 @@ class AdaptiveExchange {
 
   // How many bytes this trainer expects its contribution to take encoded: what its last one took
   // per entry. For the status table.
-  uint64_t ExpectedBytes(const Contribution& mine) const;
+  uint64_t ExpectedBytes(uint64_t entries) const;
+  uint64_t ExpectedBytes(const Contribution& mine) const { return ExpectedBytes(mine.entries()); }
 
   // Exchange::Sum by the algorithm chosen from `round` and payload_bytes, the ranks' ExpectedBytes.
   Status Sum(const Contribution& mine, const AgreedRound& round,
              std::span<const uint64_t> payload_bytes, std::span<float> sum, Deadline deadline);
+
+  // Sum in its parts, for whoever adds up elsewhere: which algorithm the ranks use ...
+  ExchangeKind Choose(uint64_t elements, const AgreedRound& round,
+                      std::span<const uint64_t> payload_bytes);
+  // ... and what it took. entries: of this trainer's contribution. nonzero: CountNonZero(sum).
+  void Note(const Traffic& traffic, uint64_t entries, uint64_t total_entries, uint64_t nonzero);
+  // Whether Note looks at `nonzero`, which costs a scan.
+  bool CountsNonZero(const AgreedRound& round) const {
+    return options_.kind == ExchangeKind::kAuto && round.total_entries() > 0;
+  }
 
   // Of the last Sum.
   const Estimate& estimate() const { return estimate_; }

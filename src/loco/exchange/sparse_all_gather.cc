@@ -24,15 +24,28 @@ Status SparseAllGather::Fold(std::vector<Bytes> payloads, const AgreedRound& rou
   return OkStatus();
 }
 
+StatusOr<std::vector<uint64_t>> SparseAllGather::Borders(const Contribution& mine,
+                                                         const AgreedRound& round,
+                                                         uint64_t elements, Deadline deadline) {
+  PULSE_ASSIGN_OR_RETURN(auto borders, AgreeOnSegments(communicator_, mine, round, elements, 0,
+                                                       memory_bytes_ / kSegmentsAtATime, deadline));
+  if (round.total_entries() >= kWorthOverlapping) borders = CutFiner(borders, segments_);
+  return borders;
+}
+
+Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
+                            std::span<float> sum, Deadline deadline) {
+  PULSE_ASSIGN_OR_RETURN(const auto borders, Borders(mine, round, sum.size(), deadline));
+  return SumSegments(mine, round, borders, sum, deadline);
+}
+
 // While one segment is on its way, the next is encoded and the last one added up, on threads of
 // their own: one that works and one that mostly waits for the network share the cores well. Only
 // this thread calls the communicator.
-Status SparseAllGather::Sum(const Contribution& mine, const AgreedRound& round,
-                            std::span<float> sum, Deadline deadline) {
+Status SparseAllGather::SumSegments(const Contribution& mine, const AgreedRound& round,
+                                    const std::vector<uint64_t>& borders, std::span<float> sum,
+                                    Deadline deadline) {
   traffic_ = {};
-  PULSE_ASSIGN_OR_RETURN(auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(), 0,
-                                                       memory_bytes_ / kSegmentsAtATime, deadline));
-  if (round.total_entries() >= kWorthOverlapping) borders = CutFiner(borders, segments_);
   if (borders.size() < 2) return OkStatus();
   const size_t segments = borders.size() - 1;
   const auto policy = segments > 1 ? std::launch::async : std::launch::deferred;

@@ -2,6 +2,8 @@
 // Receives the encoded bytes of K - 1 trainers: best for few trainers and sparse updates.
 #pragma once
 
+#include <vector>
+
 #include "collective/communicator.h"
 #include "core/bytes.h"
 #include "kernels/kernels.h"
@@ -30,6 +32,14 @@ class SparseAllGather final : public Exchange {
   Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
              Deadline deadline) override;
   Traffic traffic() const override { return traffic_; }
+
+  // Sum in its parts, for whoever encodes and adds up elsewhere: the segments' borders, collective
+  // as AgreeOnSegments is ...
+  StatusOr<std::vector<uint64_t>> Borders(const Contribution& mine, const AgreedRound& round,
+                                          uint64_t elements, Deadline deadline);
+  // ... and the sum, segment by segment.
+  Status SumSegments(const Contribution& mine, const AgreedRound& round,
+                     const std::vector<uint64_t>& borders, std::span<float> sum, Deadline deadline);
 
  private:
   // The canonical sum of what all ranks sent of the segment that begins there.

@@ -1,0 +1,30 @@
+// Digests of arrays in device memory, tensor by tensor: those of core/digest.h.
+#pragma once
+
+#include <vector>
+
+#include "core/digest.h"
+#include "core/schema.h"
+#include "device/work.h"
+#include "kernels/device_kernels.h"
+
+namespace pulse::loco {
+
+// Scratch grows as needed. Not thread-safe. work and kernels must outlive it.
+class DeviceDigests {
+ public:
+  DeviceDigests(DeviceWork& work, const kernels::DeviceKernels& kernels)
+      : work_(work), kernels_(kernels) {}
+
+  // One per tensor of `masters`, of its part of the flat array `values`. Whole chunks of 1 MiB are
+  // hashed where they are; what a tensor has behind them comes to the host.
+  StatusOr<std::vector<Digest>> Of(const ModelSchema& masters, DeviceSpan<const float> values,
+                                   Deadline deadline);
+
+ private:
+  DeviceWork& work_;
+  const kernels::DeviceKernels& kernels_;
+  DeviceRoom digests_;
+};
+
+}  // namespace pulse::loco

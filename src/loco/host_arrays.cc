@@ -1,0 +1,126 @@
+#include "loco/host_arrays.h"
+
+#include <algorithm>
+
+#include "loco/round_closing.h"
+
+namespace pulse::loco {
+
+AdaptiveOptions ExchangeOptionsFor(const Options& options, uint32_t trainers) {
+  const bool sends_everything = options.mode != Mode::kPulseLoco;
+  return {.kind = options.exchange == ExchangeKind::kAuto && sends_everything ? ExchangeKind::kDense
+                                                                              : options.exchange,
+          .sites = GroupBySite(options.sites, trainers),
+          .memory_bytes = options.exchange_memory_bytes};
+}
+
+StatusOr<std::unique_ptr<Arrays>> HostArrays::Make(const ArraysParts& parts) {
+  return std::unique_ptr<Arrays>(new HostArrays(parts));
+}
+
+HostArrays::HostArrays(const ArraysParts& parts)
+    : options_(parts.options),
+      kernels_(parts.kernels),
+      trainers_(parts.trainers),
+      ranks_(parts.trainer_group, parts.masters.elements(), kernels_.reduce.add_dense),
+      state_(State::Zero(options_.mode, ranks_.range().length())),
+      inner_(options_, kernels_, parts.clock, parts.trainer, ranks_, parts.trainer_index,
+             parts.trainers),
+      pseudo_gradient_(kernels_, CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end),
+                       options_.gate_open, options_.rounded_values),
+      outer_(options_.outer, parts.trainers, kernels_,
+             CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end)),
+      exchange_(parts.peers, kernels_, ExchangeOptionsFor(options_, parts.trainers)),
+      scratch_(ranks_.range().length()) {
+  if (ranks_.ranks() > 1) state_.whole_theta.resize(parts.masters.elements());
+}
+
+Status HostArrays::TakeTheta(Deadline /*deadline*/) {
+  if (ranks_.ranks() == 1) return OkStatus();
+  const auto mine =
+      std::span(state_.whole_theta).subspan(ranks_.range().begin, ranks_.range().length());
+  std::copy(mine.begin(), mine.end(), state_.theta.begin());
+  return OkStatus();
+}
+
+Status HostArrays::TakeState(Deadline deadline) {
+  return GatherTheta(deadline);
+}
+
+Status HostArrays::GatherTheta(Deadline deadline) {
+  if (ranks_.ranks() == 1) return OkStatus();
+  return ranks_.Gather(state_.theta, state_.whole_theta, deadline);
+}
+
+StatusOr<InnerResult> HostArrays::TakeLocalSteps() {
+  return inner_.Run(state_, scratch_);
+}
+
+Status HostArrays::TakeBack() {
+  inner_.TakeBack(state_);
+  return OkStatus();
+}
+
+Status HostArrays::BeginDdpRound() {
+  state_.w = state_.theta;
+  return OkStatus();
+}
+
+StatusOr<InnerResult> HostArrays::TakeGradient(uint64_t step_in_round) {
+  return inner_.GradientAtTheta(state_, step_in_round, scratch_);
+}
+
+StatusOr<Contributed> HostArrays::Contribute(bool usable) {
+  contribution_ = {};
+  if (usable) {
+    switch (options_.mode) {
+      case Mode::kPulseLoco:
+        update_ = pseudo_gradient_.Gate(state_.theta, state_.w, state_.residual);
+        contribution_.sparse = &update_;
+        break;
+      case Mode::kDiloco:
+        pseudo_gradient_.Dense(state_.theta, state_.w, scratch_);
+        contribution_.dense = scratch_;
+        break;
+      case Mode::kDdp:
+        contribution_.dense = scratch_;
+        break;
+    }
+  }
+  return Contributed{.entries = contribution_.entries(),
+                     .payload_bytes = exchange_.ExpectedBytes(contribution_)};
+}
+
+Status HostArrays::Sum(const AgreedRound& round, std::span<const uint64_t> payload_bytes,
+                       Deadline deadline) {
+  AgreedRound with_theta = round;
+  with_theta.theta = state_.theta;
+  return exchange_.Sum(contribution_, with_theta, payload_bytes, scratch_, deadline);
+}
+
+StatusOr<uint64_t> HostArrays::TakeOuterStep(Deadline deadline) {
+  const uint64_t changed = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
+  PULSE_RETURN_IF_ERROR(GatherTheta(deadline));
+  return changed;
+}
+
+Status HostArrays::TakeDdpStep(Deadline deadline) {
+  kernels_.reduce.mean(scratch_, static_cast<float>(trainers_));
+  inner_.Step(state_, state_.theta, scratch_);
+  return GatherTheta(deadline);
+}
+
+StatusOr<uint64_t> HostArrays::CountChanged() {
+  return outer_.CountChanged(state_.w, state_.theta);
+}
+
+StatusOr<std::vector<Digest>> HostArrays::Digests(const ModelSchema& masters,
+                                                  Deadline /*deadline*/) {
+  return DigestsOf(masters, SharedArraysOf(options_.mode, state_, ranks_.range().begin));
+}
+
+StatusOr<bool> HostArrays::ThetaIsUsable(Deadline /*deadline*/) {
+  return AllBelow(state_.WholeTheta(), kWeightBound);
+}
+
+}  // namespace pulse::loco

@@ -1,0 +1,222 @@
+// One suite for every place where the loop's arrays can live: whatever a job does there, it ends
+// with the bits of the same job in host memory with the reference kernels.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/loco/job.h"
+
+namespace pulse::loco {
+
+struct ArraysPlace {
+  std::string name;
+  // Called by the thread of each rank. Skips or fails the test where the place is not there, and
+  // then returns nothing.
+  std::function<MakeArrays(int rank, Trainer& trainer)> make;
+  std::function<bool()> is_there = [] { return true; };
+};
+
+class ArraysConformance : public testing::TestWithParam<ArraysPlace> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().is_there()) GTEST_SKIP() << GetParam().name << " is not here";
+  }
+
+  static Job SmallJob(int ranks) {
+    Job job;
+    job.ranks = ranks;
+    job.synthetic.tensors = SmallTensors();
+    job.options.rounds = 3;
+    job.options.local_steps = 3;
+    job.options.inner.learning_rate = 1e-4;
+    return job;
+  }
+
+  static std::string Describe(const Job& job) {
+    return fmt::format("{} ranks, {}, exchange {}, codec {}, values {}{}", job.ranks,
+                       NameOf(job.options.mode), NameOf(job.options.exchange),
+                       NameOf(job.options.codec), NameOfValues(job.options.rounded_values),
+                       job.options.gate_open ? ", gate open" : "");
+  }
+
+  static void ExpectSame(const RankResult& here, const RankResult& there) {
+    ASSERT_EQ(here.status, there.status);
+    if (!here.status.ok()) return;  // arrays are then unspecified
+    EXPECT_EQ(here.end, there.end);
+    EXPECT_EQ(here.state.round, there.state.round);
+    EXPECT_EQ(here.state.step, there.state.step);
+    EXPECT_TRUE(BitsOf(here.state.theta) == BitsOf(there.state.theta)) << "theta";
+    EXPECT_TRUE(BitsOf(here.state.w) == BitsOf(there.state.w)) << "w";
+    EXPECT_TRUE(BitsOf(here.state.m) == BitsOf(there.state.m)) << "m";
+    EXPECT_TRUE(BitsOf(here.state.v) == BitsOf(there.state.v)) << "v";
+    EXPECT_TRUE(BitsOf(here.state.residual) == BitsOf(there.state.residual)) << "residual";
+    EXPECT_TRUE(BitsOf(here.state.outer_momentum) == BitsOf(there.state.outer_momentum)) << "b";
+    ASSERT_EQ(here.reports.size(), there.reports.size());
+    for (size_t i = 0; i < here.reports.size(); ++i) {
+      const RoundReport& a = here.reports[i];
+      const RoundReport& b = there.reports[i];
+      EXPECT_EQ(a.theta, b.theta) << "round " << i;
+      EXPECT_EQ(a.entries, b.entries) << "round " << i;
+      EXPECT_EQ(a.view_changes, b.view_changes) << "round " << i;
+      EXPECT_EQ(a.dropped, b.dropped) << "round " << i;
+      EXPECT_EQ(a.skipped, b.skipped) << "round " << i;
+      EXPECT_EQ(a.exchange, b.exchange) << "round " << i;
+      EXPECT_EQ(a.traffic.sent, b.traffic.sent) << "round " << i;
+      EXPECT_EQ(a.traffic.received, b.traffic.received) << "round " << i;
+      EXPECT_EQ(a.traffic.contribution, b.traffic.contribution) << "round " << i;
+      EXPECT_EQ(a.metrics, b.metrics) << "round " << i;
+    }
+  }
+
+  // The job as it is in host memory, and with `ranks` of its ranks (default: all) in this place.
+  static void Check(const Job& job, int ranks_here = -1) {
+    SCOPED_TRACE(Describe(job));
+    Job reference = job;
+    reference.kernels = "reference";
+    const std::vector<RankResult> expected = RunJob(reference);
+    Job here = job;
+    here.arrays = [&](int rank, Trainer& trainer) -> MakeArrays {
+      const bool is_here = ranks_here < 0 || rank < ranks_here;
+      return is_here ? GetParam().make(rank, trainer) : MakeArrays(HostArrays::Make);
+    };
+    const std::vector<RankResult> results = RunJob(here);
+    ASSERT_EQ(results.size(), expected.size());
+    for (size_t r = 0; r < results.size(); ++r) {
+      SCOPED_TRACE(testing::Message() << "rank " << r);
+      ExpectSame(results[r], expected[r]);
+    }
+  }
+};
+
+TEST_P(ArraysConformance, EveryModeAndNumberOfTrainers) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
+    for (const int ranks : {1, 3}) {
+      Job job = SmallJob(ranks);
+      job.options.mode = mode;
+      Check(job);
+    }
+  }
+}
+
+TEST_P(ArraysConformance, EveryExchangeCodecAndKindOfValues) {
+  for (const ExchangeKind kind : {ExchangeKind::kAuto, ExchangeKind::kSparseAllGather,
+                                  ExchangeKind::kOwnerPartitioned, ExchangeKind::kDense}) {
+    Job job = SmallJob(3);
+    job.options.exchange = kind;
+    Check(job);
+  }
+  for (const UpdateCodecName codec : {UpdateCodecName::kFast, UpdateCodecName::kSmall}) {
+    for (const std::optional<unsigned> values :
+         {std::optional<unsigned>(), std::optional<unsigned>(0), std::optional<unsigned>(6)}) {
+      Job job = SmallJob(2);
+      job.options.exchange = ExchangeKind::kSparseAllGather;
+      job.options.codec = codec;
+      job.options.rounded_values = values;
+      Check(job);
+    }
+  }
+  Job open = SmallJob(2);
+  open.options.gate_open = true;
+  Check(open);
+  Job local = SmallJob(2);
+  local.options.rollout_weights = RolloutWeights::kLocal;
+  Check(local);
+}
+
+TEST_P(ArraysConformance, TheOneCanonicalSumOverSites) {
+  for (const SyntheticData data : {SyntheticData::kCancelling, SyntheticData::kExact}) {
+    for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco}) {
+      Job job = SmallJob(5);
+      job.synthetic.data = data;
+      job.options.mode = mode;
+      job.options.inner = GradientSteps();
+      job.options.sites = {0, 1, 0, 2, 1};
+      if (mode == Mode::kPulseLoco) job.options.exchange = ExchangeKind::kSparseAllGather;
+      Check(job);
+    }
+  }
+}
+
+TEST_P(ArraysConformance, ATrainerIsDroppedAndTakesItsRoundBack) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
+    Job job = SmallJob(3);
+    job.options.mode = mode;
+    job.options.rounds = 4;
+    job.options.on_trainer_error = OnNonFinite::kDrop;
+    job.synthetic.non_finite = {{.trainer = 1, .step = 4},
+                                {.trainer = 0, .step = 7},
+                                {.trainer = 1, .step = 7},
+                                {.trainer = 2, .step = 7}};
+    job.synthetic.errors = {{.trainer = 2, .step = 1}};
+    Check(job);
+  }
+}
+
+TEST_P(ArraysConformance, ATrainersErrorAndWeightsThatDivergeEndTheRun) {
+  Job job = SmallJob(2);
+  job.synthetic.errors = {{.trainer = 1, .step = 4}};
+  Check(job);
+  Job diverging = SmallJob(2);
+  diverging.options.on_non_finite = OnNonFinite::kStop;
+  diverging.options.inner.learning_rate = 1e37;
+  Check(diverging);
+}
+
+// Several blocks of 2^20 elements, in segments of whole blocks, and cut inside one.
+TEST_P(ArraysConformance, ArraysOfSeveralBlocksInSegments) {
+  for (const uint64_t memory_bytes : {uint64_t{512} << 20, uint64_t{6} << 20, uint64_t{1} << 20}) {
+    Job job = SmallJob(2);
+    job.synthetic.tensors = LlmLikeTensors(2'200'000);
+    job.options.rounds = 2;
+    job.options.local_steps = 1;
+    job.options.inner.learning_rate = 3e-6;  // a few per cent of the entries
+    job.options.exchange = ExchangeKind::kSparseAllGather;
+    job.options.exchange_memory_bytes = memory_bytes;
+    Check(job);
+  }
+}
+
+TEST_P(ArraysConformance, RanksOfBothKindsInOneJob) {
+  Job job = SmallJob(3);
+  Check(job, 1);
+  job.options.exchange = ExchangeKind::kSparseAllGather;
+  Check(job, 2);
+}
+
+// A resumed run ends with the bits of the unbroken one, and may change its place in between.
+TEST_P(ArraysConformance, ARunThatIsResumedHere) {
+  Job whole = SmallJob(2);
+  whole.options.rounds = 6;
+  const std::vector<RankResult> expected = RunJob(whole);
+  for (const bool first_half_here : {true, false}) {
+    const std::string folder = testing::TempDir() + "arrays_conformance_" + GetParam().name;
+    std::filesystem::remove_all(folder);
+    Job half = whole;
+    half.checkpoints = {.folder = folder, .every = 2};
+    std::atomic<bool> stop = false;
+    half.stop = &stop;
+    half.observe = [&](int rank, const State& state, const RoundReport*) {
+      if (rank == 0 && state.round == 2) stop = true;
+      return OkStatus();
+    };
+    if (first_half_here) half.arrays = GetParam().make;
+    for (const RankResult& result : RunJob(half)) ASSERT_EQ(result.status, OkStatus());
+    Job rest = whole;
+    rest.checkpoints = {.folder = folder, .every = 2, .resume = true};
+    rest.arrays = GetParam().make;
+    const std::vector<RankResult> results = RunJob(rest);
+    for (size_t r = 0; r < results.size(); ++r) {
+      ASSERT_EQ(results[r].status, OkStatus());
+      EXPECT_LT(results[r].reports.size(), 6u);
+      EXPECT_TRUE(BitsOf(results[r].state.theta) == BitsOf(expected[r].state.theta));
+      EXPECT_TRUE(BitsOf(results[r].state.residual) == BitsOf(expected[r].state.residual));
+      EXPECT_TRUE(BitsOf(results[r].state.v) == BitsOf(expected[r].state.v));
+    }
+    std::filesystem::remove_all(folder);
+  }
+}
+
+}  // namespace pulse::loco

@@ -1,0 +1,97 @@
+// The loop's arrays in host memory, and on a mocked device whose kernels are the device's bodies
+// run on the host; on CUDA: tests/gpu/arrays_gpu_test.cc.
+#include "tests/loco/device_world.h"
+
+namespace pulse::loco {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, ArraysConformance,
+    testing::Values(ArraysPlace{"Host", [](int, Trainer&) { return MakeArrays(HostArrays::Make); }},
+                    ArraysPlace{"EmulatedDevice", EmulatedArrays}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors) {
+  Job job;
+  job.synthetic.tensors = LlmLikeTensors(2'000'000);
+  job.options.rounds = 4;
+  job.options.local_steps = 2;
+  DeviceArrays* arrays = nullptr;
+  uint64_t down_at_start = 0, up_at_start = 0;
+  job.arrays = [&](int rank, Trainer& trainer) -> MakeArrays {
+    return [&, make = EmulatedArrays(rank, trainer)](const ArraysParts& parts) {
+      auto made = make(parts);
+      if (made.ok()) arrays = dynamic_cast<DeviceArrays*>(made->get());
+      return made;
+    };
+  };
+  uint64_t payload = 0;
+  job.observe = [&](int, const State& state, const RoundReport* report) {
+    // What was moved so far, without the theta that this observer asked for.
+    const uint64_t theta = state.round * state.theta.size() * sizeof(float);
+    if (report == nullptr) {
+      down_at_start = arrays->work().bytes_down();
+      up_at_start = arrays->work().bytes_up();
+      return OkStatus();
+    }
+    payload += report->traffic.contribution;
+    const uint64_t rounds = state.round;
+    // Below a chunk for each of theta's and b's tensors, and block by block some numbers.
+    const uint64_t tensors = 2 * LlmLikeTensors(2'000'000).size();
+    const uint64_t small = rounds * (tensors * (uint64_t{1} << 20) + 4096);
+    EXPECT_LE(arrays->work().bytes_down() - down_at_start - theta, payload + small);
+    EXPECT_LE(arrays->work().bytes_up() - up_at_start, payload + rounds * 4096);
+    return OkStatus();
+  };
+  RunJobOrFail(job);
+  EXPECT_GT(payload, 0u);
+}
+
+TEST(DeviceArrays, RefuseWhatTheyDoNotDoYet) {
+  for (const bool micro_batches : {true, false}) {
+    Job job;
+    job.ranks = 2;
+    job.synthetic.tensors = SmallTensors();
+    job.arrays = EmulatedArrays;
+    job.options.micro_batches = 2;
+    if (!micro_batches) job.options.ranks_per_trainer = 2;
+    for (const RankResult& result : RunJob(job)) {
+      EXPECT_TRUE(absl::IsUnimplemented(result.status)) << result.status;
+    }
+  }
+}
+
+// Every failing call of the device ends the run with an error, and nothing stays behind.
+TEST(DeviceArrays, ReportTheFailureOfEveryCall) {
+  uint64_t calls = 0;
+  for (uint64_t call = 0;; call += 1 + call / 16) {
+    std::shared_ptr<EmulatedRank> world;
+    Job job;
+    job.synthetic.tensors = SmallTensors();
+    job.options.rounds = 2;
+    job.options.local_steps = 1;
+    job.options.exchange = ExchangeKind::kSparseAllGather;
+    job.arrays = [&](int, Trainer& trainer) -> MakeArrays {
+      world = std::make_shared<EmulatedRank>(trainer, false);
+      world->device.FailCall(call, 719);  // cudaErrorLaunchFailure
+      return [world](const ArraysParts& parts) -> StatusOr<std::unique_ptr<Arrays>> {
+        return DeviceArrays::Make(parts,
+                                  {world->driver, world->kernels, world->trainer, world->clock},
+                                  {.staging = {.slots = 2, .slot_bytes = 10'000}});
+      };
+    };
+    const RankResult result = std::move(RunJob(job)[0]);
+    EXPECT_EQ(world->device.live(), 0u) << "call " << call;
+    EXPECT_THAT(world->device.violations(), testing::IsEmpty()) << "call " << call;
+    if (!world->device.failed_a_call()) {
+      EXPECT_EQ(result.status, OkStatus());
+      break;
+    }
+    EXPECT_FALSE(result.status.ok()) << "call " << call;
+    ++calls;
+  }
+  EXPECT_GT(calls, 40u) << "the scenario makes calls that can fail";
+}
+
+}  // namespace
+}  // namespace pulse::loco
