@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "core/status.h"
 #include "kernels/kernels.h"
 #include "loco/checkpoint/checkpointer.h"
+#include "loco/drop_log.h"
 #include "loco/exchange/adaptive.h"
 #include "loco/fingerprint.h"
 #include "loco/inner_phase.h"
@@ -80,8 +82,11 @@ class Loop {
   Status GatherTheta(Deadline deadline);
   Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
   Status End(const Status& local);
-  // Meet, with what the checkpointer has to say and to hear.
+  // Meet, with what the checkpointer has to say and to hear, again while a rank is busy.
   StatusOr<Meeting> MeetOthers(RankStatus row, const Status& local, Deadline deadline);
+  // Calls `work`, which leaves the communicators alone, while the others are told that this rank is
+  // busy. The error is of telling them.
+  Status WhileBusy(const std::function<void()>& work);
 
   StatusOr<RoundReport> RunRound(const Status& local, const std::atomic<bool>& stop_requested);
   Status LocalRound(Round& round);
@@ -94,10 +99,6 @@ class Loop {
   std::vector<SharedArray> SharedArrays() const;
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
-  // Where an observer may be at long work of its own: at both ends of a run.
-  Deadline PatientDeadline() const {
-    return Deadline::After(clock_, options_.deadline_ms + options_.start_deadline_ms);
-  }
   uint32_t shards() const { return options_.ranks_per_trainer; }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
   uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
@@ -120,8 +121,9 @@ class Loop {
   PseudoGradient pseudo_gradient_;
   OuterPhase outer_;
   AdaptiveExchange exchange_;
+  DropLog drops_;
+  bool trainer_fails_ = false;  // so did its last step
   Checkpointer* checkpoints_ = nullptr;
-  bool met_since_start_ = false;
   std::vector<float>
       scratch_;  // of this shard: the gradient, later in the round a dense contribution and the sum
 };

@@ -13,7 +13,7 @@ namespace {
 //      0      4  magic "PLR1"
 //      4      1  phase
 //      5      1  status code (absl's canonical numbers)
-//      6      1  bit 0: finite, bit 1: stop requested
+//      6      1  bit 0: finite, bit 1: stop requested, bit 2: busy
 //      7      1  0
 //      8      8  round
 //     16      8  step
@@ -22,13 +22,14 @@ namespace {
 //     48      8  payload bytes
 //     56      8  1 + the round of a checkpoint that is durable on this rank; 0: none
 constexpr uint32_t kMagic = 0x31524C50;
-constexpr uint8_t kFinite = 1, kStopRequested = 2;
+constexpr uint8_t kFinite = 1, kStopRequested = 2, kBusy = 4;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenticated);
 
 constexpr size_t kMessageBytes = 2000;  // of an error, as others report it
 
 std::string_view NameOf(Phase phase) {
-  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint"};
+  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint",
+                                         "the beginning"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -108,7 +109,8 @@ Bytes EncodeRankStatus(const RankStatus& status) {
   AppendLittle(static_cast<uint8_t>(status.phase), out);
   AppendLittle(static_cast<uint8_t>(status.code), out);
   AppendLittle(static_cast<uint8_t>((status.finite ? kFinite : 0) |
-                                    (status.stop_requested ? kStopRequested : 0)),
+                                    (status.stop_requested ? kStopRequested : 0) |
+                                    (status.busy ? kBusy : 0)),
                out);
   AppendLittle(uint8_t{0}, out);
   AppendLittle(status.round, out);
@@ -131,8 +133,8 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
         "a rank's status starts with {:#x}, not {:#x}: do all ranks run the same build?",
         LoadLittle<uint32_t>(at), kMagic);
   }
-  if (at[4] > static_cast<uint8_t>(Phase::kCheckpoint) || at[5] > kLastCode ||
-      at[6] > (kFinite | kStopRequested) || at[7] != 0) {
+  if (at[4] > static_cast<uint8_t>(Phase::kBeginning) || at[5] > kLastCode ||
+      at[6] > (kFinite | kStopRequested | kBusy) || at[7] != 0) {
     return DataLoss("a rank's status is corrupt");
   }
   RankStatus status;
@@ -140,6 +142,7 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   status.code = static_cast<absl::StatusCode>(at[5]);
   status.finite = (at[6] & kFinite) != 0;
   status.stop_requested = (at[6] & kStopRequested) != 0;
+  status.busy = (at[6] & kBusy) != 0;
   status.round = LoadLittle<uint64_t>(at + 8);
   status.step = LoadLittle<uint64_t>(at + 16);
   std::copy_n(at + 24, status.fingerprint.bytes.size(), status.fingerprint.bytes.begin());
@@ -188,6 +191,8 @@ StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status
   if (std::any_of(table.begin(), table.end(), failed)) {
     return ShareErrors(communicator, local, table, deadline);
   }
+  const auto busy = [](const RankStatus& row) { return row.busy; };
+  if (std::any_of(table.begin(), table.end(), busy)) return Meeting{std::move(table), {}, true};
   PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite, shards));
   return Meeting{std::move(table), std::move(decision)};
 }

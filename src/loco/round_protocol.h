@@ -17,7 +17,7 @@
 
 namespace pulse::loco {
 
-enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2, kCheckpoint = 3 };
+enum class Phase : uint8_t { kStart = 0, kExchange = 1, kEnd = 2, kCheckpoint = 3, kBeginning = 4 };
 
 // One rank's row.
 struct RankStatus {
@@ -28,6 +28,7 @@ struct RankStatus {
   absl::StatusCode code = absl::StatusCode::kOk;  // of what this rank did since the last meeting
   bool finite = true;                             // its contribution can be used
   bool stop_requested = false;
+  bool busy = false;           // at long work of its own: the others are to meet again
   uint64_t entries = 0;        // of its contribution
   uint64_t payload_bytes = 0;  // of its contribution, as the exchange encodes it
   uint64_t checkpoint = 0;     // Checkpointer::ready()
@@ -56,6 +57,7 @@ StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_
 struct Meeting {
   std::vector<RankStatus> table;  // by rank
   Decision decision;
+  bool busy = false;  // some rank is: nothing is decided, and all meet again
 };
 
 // Collective: exchanges `mine`, whose fingerprint and code this call fills in, and decides.

@@ -26,6 +26,7 @@ RankStatus FullRow() {
   row.code = absl::StatusCode::kDataLoss;
   row.finite = false;
   row.stop_requested = true;
+  row.busy = true;
   row.entries = uint64_t{1} << 40;
   row.payload_bytes = (uint64_t{1} << 41) + 1;
   return row;
@@ -43,6 +44,7 @@ TEST(RankStatus, ReadsBack) {
   EXPECT_EQ(row->code, absl::StatusCode::kDataLoss);
   EXPECT_FALSE(row->finite);
   EXPECT_TRUE(row->stop_requested);
+  EXPECT_TRUE(row->busy);
   EXPECT_EQ(row->entries, uint64_t{1} << 40);
   EXPECT_EQ(row->payload_bytes, (uint64_t{1} << 41) + 1);
 }
