@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string_view>
+
+#include "loco/rank_name.h"
 
 namespace pulse::loco {
 namespace {
@@ -42,7 +45,7 @@ bool SamePlace(const RankStatus& a, const RankStatus& b) {
 }
 
 // Ranks at another place than most, each with its place.
-Status RequireSamePlace(std::span<const RankStatus> table) {
+Status RequireSamePlace(const Communicator& communicator, std::span<const RankStatus> table) {
   const auto votes = [&](const RankStatus& row) {
     return std::count_if(table.begin(), table.end(),
                          [&](const RankStatus& other) { return SamePlace(row, other); });
@@ -53,7 +56,7 @@ Status RequireSamePlace(std::span<const RankStatus> table) {
   std::vector<std::string> astray;
   for (size_t r = 0; r < table.size(); ++r) {
     if (!SamePlace(table[r], *most))
-      astray.push_back(fmt::format("rank {} is at {}", r, Where(table[r])));
+      astray.push_back(fmt::format("{} is at {}", NameRank(communicator, r), Where(table[r])));
   }
   if (astray.empty()) return OkStatus();
   return FailedPrecondition("{}, while rank {} is at {}; restart all ranks from one checkpoint",
@@ -73,6 +76,20 @@ StatusOr<std::vector<RankStatus>> ExchangeTable(Communicator& communicator, cons
   return table;
 }
 
+// Ranks whose text is another than that of the most; of two as frequent, than the first.
+std::vector<size_t> UnlikeMost(std::span<const std::string_view> texts) {
+  std::map<std::string_view, size_t> votes;
+  for (const std::string_view text : texts) ++votes[text];
+  const auto most = std::max_element(texts.begin(), texts.end(), [&](const auto& a, const auto& b) {
+    return votes[a] < votes[b];
+  });
+  std::vector<size_t> others;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    if (texts[r] != *most) others.push_back(r);
+  }
+  return others;
+}
+
 Status ExplainFingerprints(Communicator& communicator, const Fingerprint& fingerprint,
                            Deadline deadline) {
   std::vector<Bytes> texts;
@@ -80,7 +97,10 @@ Status ExplainFingerprints(Communicator& communicator, const Fingerprint& finger
   std::vector<std::string_view> views;
   for (const Bytes& text : texts) views.push_back(AsText(text));
   const Status difference = ExplainDifference(views);
-  if (!difference.ok()) return difference;
+  if (!difference.ok()) {
+    return MakeError(difference.code(), "{}; unlike most: {}", ToStd(difference.message()),
+                     NameRanks(communicator, UnlikeMost(views)));
+  }
   return DataLoss("configuration fingerprints differ, their texts do not: a status was corrupted");
 }
 
@@ -93,8 +113,7 @@ Status ShareErrors(Communicator& communicator, const Status& local,
   if (!local.ok()) return local;
   for (size_t r = 0; r < table.size(); ++r) {
     if (table[r].code == absl::StatusCode::kOk) continue;
-    return MakeError(table[r].code, "rank {} on {} failed: {}", r,
-                     communicator.HostOf(static_cast<int>(r)),
+    return MakeError(table[r].code, "{} failed: {}", NameRank(communicator, r),
                      AsText(messages[r]).substr(0, kMessageBytes));
   }
   return DataLoss("a rank failed and no row of the table says which");
@@ -152,11 +171,11 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   return status;
 }
 
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
-                          uint32_t shards) {
-  PULSE_RETURN_IF_ERROR(RequireSamePlace(table));
+StatusOr<Decision> Decide(const Communicator& communicator, std::span<const RankStatus> table,
+                          OnNonFinite on_non_finite, uint32_t shards) {
+  PULSE_RETURN_IF_ERROR(RequireSamePlace(communicator, table));
   Decision decision;
-  std::vector<size_t> dropped;
+  std::vector<size_t> dropped, ranks_to_blame;
   for (const RankStatus& row : table) decision.stop |= row.stop_requested;
   for (size_t k = 0; k < table.size() / shards; ++k) {
     const auto ranks = table.subspan(k * shards, shards);
@@ -166,11 +185,14 @@ StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_
     decision.contributors += finite ? 1 : 0;
     if (!finite) dropped.push_back(k);
   }
+  for (size_t r = 0; r < table.size(); ++r) {
+    if (!table[r].finite) ranks_to_blame.push_back(r);
+  }
   if (!dropped.empty() && on_non_finite == OnNonFinite::kStop) {
     return InvalidArgument(
-        "trainer {} has non-finite gradients or weights; lower the learning rate, or set "
+        "trainer {} has non-finite gradients or weights on {}; lower the learning rate, or set "
         "on_non_finite to drop",
-        fmt::join(dropped, ", "));
+        fmt::join(dropped, ", "), NameRanks(communicator, ranks_to_blame));
   }
   return decision;
 }
@@ -193,7 +215,7 @@ StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status
   }
   const auto busy = [](const RankStatus& row) { return row.busy; };
   if (std::any_of(table.begin(), table.end(), busy)) return Meeting{std::move(table), {}, true};
-  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite, shards));
+  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(communicator, table, on_non_finite, shards));
   return Meeting{std::move(table), std::move(decision)};
 }
 

@@ -47,12 +47,12 @@ struct Decision {
   bool stop = false;                 // some rank asked to: stop after this round
 };
 
-// shards: ranks per trainer; a trainer contributes if all its ranks can. Same table, same decision.
-// kFailedPrecondition names ranks that are at another round, step or phase than most;
-// kInvalidArgument names trainers with non-finite contributions where those stop the run.
-// Fingerprints and codes are Meet's.
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
-                          uint32_t shards = 1);
+// communicator: knows the ranks' hosts. shards: ranks per trainer; a trainer contributes if all its
+// ranks can. Same table, same decision. kFailedPrecondition names ranks that are at another round,
+// step or phase than most; kInvalidArgument names trainers with non-finite contributions, and their
+// ranks, where those stop the run. Fingerprints and codes are Meet's.
+StatusOr<Decision> Decide(const Communicator& communicator, std::span<const RankStatus> table,
+                          OnNonFinite on_non_finite, uint32_t shards = 1);
 
 struct Meeting {
   std::vector<RankStatus> table;  // by rank
@@ -62,8 +62,9 @@ struct Meeting {
 
 // Collective: exchanges `mine`, whose fingerprint and code this call fills in, and decides.
 // local: an error of this rank since the last meeting, which ends the run everywhere.
-// Errors, the same on all ranks up to who is named first: kInvalidArgument for a configuration that
-// differs (a second exchange fetches the texts and names the fields); the code of the lowest rank
+// Errors, the same on all ranks up to who is named first, all naming ranks with their hosts:
+// kInvalidArgument for a configuration that differs (a second exchange fetches the texts and names
+// the fields); the code of the lowest rank
 // that failed, with its message (a rank that failed gets its own error back); Decide's; a row that
 // can't be read is kDataLoss.
 StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status& local,
