@@ -144,40 +144,63 @@ Status SyntheticTrainer::InitialWeights(std::span<float> weights) {
   return OkStatus();
 }
 
-StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float>,
-                                             std::span<const float>, std::span<float> gradient) {
-  if (Listed(options_.errors, step)) {
-    return Unavailable("synthetic trainer {}: error asked for at step {}", step.trainer, step.step);
-  }
+void SyntheticTrainer::FillChunk(const LocalStep& step, uint64_t chunk,
+                                 std::span<float> out) const {
   const float scale = options_.gradient_scale / static_cast<float>(step.micro_batches);
   const NoiseShape shape = {
       scale * options_.signal, scale * (1 - options_.signal),
       static_cast<uint32_t>(static_cast<double>(options_.active_share) * 0x1p31)};
-  for (uint64_t begin = 0, chunk = 0; begin < gradient.size(); begin += kChunkElements, ++chunk) {
-    const auto out = gradient.subspan(begin, std::min(kChunkElements, gradient.size() - begin));
-    // Micro-batches lie 2^40 weights apart.
-    const ChunkKey key =
-        KeyOf(options_.seed, RngUse::kSynthetic, step.trainer, static_cast<uint32_t>(step.step),
-              chunk + (uint64_t{step.micro_batch} << 28));
-    const ChunkKey fixed = KeyOf(options_.seed, RngUse::kInit, 0, kFixedStep, chunk);
-    switch (options_.data) {
-      case SyntheticData::kNoise:
-        FillNoise(shape, key, fixed, out);
-        break;
-      case SyntheticData::kExact:
-        FillExact(scale, key, out);
-        break;
-      case SyntheticData::kCancelling:
-        // Micro-batches of one trainer cancel each other as those of several do.
-        FillCancelling(scale, step.trainer + step.micro_batch, key, fixed, out);
-        break;
+  // Micro-batches lie 2^40 weights apart.
+  const ChunkKey key =
+      KeyOf(options_.seed, RngUse::kSynthetic, step.trainer, static_cast<uint32_t>(step.step),
+            chunk + (uint64_t{step.micro_batch} << 28));
+  const ChunkKey fixed = KeyOf(options_.seed, RngUse::kInit, 0, kFixedStep, chunk);
+  switch (options_.data) {
+    case SyntheticData::kNoise:
+      FillNoise(shape, key, fixed, out);
+      break;
+    case SyntheticData::kExact:
+      FillExact(scale, key, out);
+      break;
+    case SyntheticData::kCancelling:
+      // Micro-batches of one trainer cancel each other as those of several do.
+      FillCancelling(scale, step.trainer + step.micro_batch, key, fixed, out);
+      break;
+  }
+}
+
+StatusOr<Metrics> SyntheticTrainer::GradientRange(const LocalStep& step, uint64_t begin,
+                                                  std::span<const float>, std::span<const float>,
+                                                  std::span<float> gradient) {
+  if (Listed(options_.errors, step)) {
+    return Unavailable("synthetic trainer {}: error asked for at step {}", step.trainer, step.step);
+  }
+  const uint64_t end = begin + gradient.size();
+  std::vector<float> before;  // of a chunk that the range begins within
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t chunk = at / kChunkElements;
+    const uint64_t first = chunk * kChunkElements, stop = std::min(first + kChunkElements, end);
+    const auto out = gradient.subspan(at - begin, stop - at);
+    if (at == first) {
+      FillChunk(step, chunk, out);
+    } else {
+      before.resize(stop - first);
+      FillChunk(step, chunk, before);
+      std::copy(before.begin() + static_cast<ptrdiff_t>(at - first), before.end(), out.begin());
     }
+    at = stop;
   }
   if (Listed(options_.non_finite, step) && !gradient.empty()) {
-    gradient.front() = std::numeric_limits<float>::infinity();
-    gradient.back() = std::numeric_limits<float>::quiet_NaN();
+    if (begin == 0) gradient.front() = std::numeric_limits<float>::infinity();
+    if (end == schema_.elements()) gradient.back() = std::numeric_limits<float>::quiet_NaN();
   }
   return Metrics{{"samples", 1}};
+}
+
+StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float> weights,
+                                             std::span<const float> rollout_weights,
+                                             std::span<float> gradient) {
+  return GradientRange(step, 0, weights, rollout_weights, gradient);
 }
 
 StatusOr<Metrics> SyntheticTrainer::Evaluate(std::span<const float> weights, uint64_t samples,
