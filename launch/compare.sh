@@ -2,10 +2,11 @@
 # The same data budget in the three modes, one table: pulseloco, diloco and ddp on the Wordle task.
 #
 # Usage: bash launch/compare.sh [KEY=VALUE ...]      e.g. loco.rounds=30
-# Runs lie in <run.dir>-<mode>/, which is runs/compare-<mode>/; finished ones are not run again.
+# Runs lie in <run.dir>-<mode>/, which is runs/compare-<mode>/; finished ones are not run again, and
+# an interrupted one continues from its last checkpoint.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-case "${1:-}" in -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case "${1:-}" in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 program=build/release/pulseloco
 [ -x "$program" ] || { echo "compare.sh: build first: bash launch/quickstart.sh" >&2; exit 1; }
@@ -24,10 +25,10 @@ runs=()
 for mode in pulseloco diloco ddp; do
   run=$prefix-$mode
   runs+=("$run")
-  [ -f "$run/final.safetensors" ] && continue
-  if [ -f "$run/metrics.jsonl" ]; then rm -rf "$run"; fi  # an unfinished run
+  # What Ctrl-C stopped has an end and final weights too.
+  grep -q '"stopped":false,"type":"end"' "$run/metrics.jsonl" 2>/dev/null && continue
   echo "$mode"
   mpirun -n 4 --oversubscribe --bind-to none "$program" train configs/quickstart.yaml \
-    --set run.dir="$run" --set run.name="$mode" --set loco.mode="$mode" "${settings[@]}"
+    --set run.dir="$run" --set run.name="$mode" --set loco.mode="$mode" --resume "${settings[@]}"
 done
 exec "$program" report "${runs[@]}"

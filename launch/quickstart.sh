@@ -4,12 +4,13 @@
 # their own rebuild every published version from the bucket.
 #
 # Usage: bash launch/quickstart.sh [KEY=VALUE ...]     e.g. loco.rounds=20 run.dir=runs/short
-# The run lies in run.dir, which is runs/quickstart. A second call finds it finished and only prints
-# its table; remove the folder to run it again.
+# The run lies in run.dir, which is runs/quickstart. A call after an interrupted one (Ctrl-C, a lost
+# machine) continues from the last checkpoint, to the same bits. A call after a finished one only prints its
+# table; remove the folder to run it again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-case "${1:-}" in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case "${1:-}" in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 run=runs/quickstart
 settings=()
 for setting in "$@"; do
@@ -32,13 +33,13 @@ if [ ! -f build/release/build.ninja ]; then
 fi
 cmake --build build/release --target pulseloco
 
-if [ -f "$run/final.safetensors" ]; then
+# What Ctrl-C stopped has an end too, and final weights, but not all its rounds.
+if grep -q '"stopped":false,"type":"end"' "$run/metrics.jsonl" 2>/dev/null; then
   echo "$run holds a finished run; remove it to run again."
   exec "$program" report "$run"
 fi
 if [ -f "$run/metrics.jsonl" ] || [ -d "$run/follower-0" ]; then
-  echo "$run holds an unfinished run; starting over."
-  rm -rf "$run"
+  echo "$run holds an unfinished run; continuing it."
 elif [ -n "$(ls -A "$run" 2>/dev/null)" ]; then
   echo "quickstart.sh: $run is not empty and holds no run; set another run.dir" >&2
   exit 2
@@ -56,21 +57,26 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-for i in 0 1; do
-  mkdir -p "$run/follower-$i"
-  evaluate=()
-  [ "$i" = 0 ] && evaluate=(--evaluate "$run/config.yaml")
-  "$program" follow --bucket "$run/bucket" --run quickstart --out "$run/follower-$i/current.safetensors" \
-    --every-version --until-final --wait --poll 200ms --record "$run/follower-$i/versions.jsonl" \
-    "${evaluate[@]}" --progress never >"$run/follower-$i/log" 2>&1 &
-  followers+=($!)
-done
+follow() {  # in the background
+  local evaluate=()
+  mkdir -p "$run/follower-$1"
+  [ "$1" = 0 ] && evaluate=(--evaluate "$run/config.yaml")
+  "$program" follow --bucket "$run/bucket" --run quickstart --out "$run/follower-$1/current.safetensors" \
+    --every-version --until-final --wait --poll 200ms --record "$run/follower-$1/versions.jsonl" \
+    "${evaluate[@]}" --progress never >"$run/follower-$1/log" 2>&1 &
+  followers[$1]=$!
+}
+# The last version of a run that Ctrl-C stopped says that it is final, and followers would end there.
+stopped=
+grep -q '"stopped":true,"type":"end"' "$run/metrics.jsonl" 2>/dev/null && stopped=1
+[ -n "$stopped" ] || for i in 0 1; do follow $i; done
 
 # mpirun's pipes hide the terminal from the ranks, so say whether there is one.
 progress=auto
 [ -t 2 ] && progress=always
 mpirun -n $trainers --oversubscribe --bind-to none "$program" train configs/quickstart.yaml \
-  --set run.dir="$run" --set run.name=quickstart --progress $progress "${settings[@]}"
+  --set run.dir="$run" --set run.name=quickstart --resume --progress $progress "${settings[@]}"
+[ -z "$stopped" ] || for i in 0 1; do follow $i; done
 
 for i in 0 1; do
   if ! wait "${followers[$i]}"; then

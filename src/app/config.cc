@@ -191,11 +191,11 @@ std::vector<Field> LocoFields(RunConfig& c) {
       Whole("loco.ranks_per_trainer", &c.loco.ranks_per_trainer, 1, 1024,
             "ranks that share a trainer's micro-batches and state; a power of two"),
       Duration("loco.deadline", &c.loco.deadline_ms, 100, 86'400'000,
-               "longest wait for the other ranks, a round's computing included"),
+               "longest silence of another rank, a round's computing included"),
       Duration(
           "loco.long_deadline", &c.loco.long_deadline_ms, 100, 604'800'000,
-          "the same at the start and the end of a run, where rank 0 makes, measures and writes "
-          "weights"),
+          "longest wait for a rank that says it is busy (publishing, checkpoints), and for the "
+          "start of a run, where rank 0 makes the weights"),
   };
 }
 

@@ -13,7 +13,7 @@ bool Stays(const json& record, uint64_t round, uint64_t rounds) {
   const std::string type = record.at("type");
   const bool goes_on = round < rounds;
   if (type == "end") return !goes_on;
-  if (type == "evaluation") return record.at("when") == "initial" || !goes_on;
+  if (type == "evaluation") return !goes_on || record.at("when") == "initial";
   return !record.contains("round") || record.at("round").get<uint64_t>() <= round;
 }
 

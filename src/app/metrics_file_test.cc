@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "store/fault_injecting_filesystem.h"
 #include "store/temporary_folder.h"
 
@@ -34,6 +36,12 @@ TEST(MetricsFile, LeavesOutALineThatWasBeingWritten) {
   EXPECT_EQ(*KeptRecords(kStart + Round(1) + "{\"type\":\"rou", 1, 9), kStart + Round(1));
   const Status status = KeptRecords(std::string(kStart) + "{\"type\n" + kEnd, 1, 9).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+}
+
+TEST(MetricsFile, KeepsAllRecordsOfAFollower) {
+  const std::string text =
+      "{\"type\":\"version\",\"version\":\"1.2\"}\n{\"type\":\"evaluation\"}\n";
+  EXPECT_EQ(*KeptRecords(text, std::numeric_limits<uint64_t>::max(), 0), text);
 }
 
 TEST(MetricsFile, ContinuesWhereItWasCut) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/run_folder.h"
 
@@ -107,10 +108,11 @@ StatusOr<FollowerSummary> ReadFollower(Filesystem& fs, const std::string& folder
                                        const std::map<std::string, std::string>& digests) {
   FollowerSummary follower;
   follower.name = name;
+  std::set<std::string> versions;  // one that was killed may have told of its last one twice
   PULSE_RETURN_IF_ERROR(ReadJsonLines(fs, folder + "/versions.jsonl", [&](const json& record) {
     if (record.at("type") == "version") {
-      ++follower.versions;
       follower.last_version = record.at("version");
+      follower.versions += versions.insert(follower.last_version).second;
       follower.last_digest = record.at("digest");
       follower.bytes_fetched += record.at("bytes_fetched").get<uint64_t>();
       const auto known = digests.find(follower.last_version);

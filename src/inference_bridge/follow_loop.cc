@@ -95,8 +95,9 @@ Status FollowLoop(const FollowStep& step, const Output& output, Clock& clock, Lo
       }
       begun = true;
       const Status told = listeners.Tell(*result);
-      if (options.until_final && IsFinal(*result)) return told;
+      // Behind the last version of a run that was stopped there come others once it is resumed.
       if (result->version.id.number < result->newest) continue;
+      if (options.until_final && IsFinal(*result)) return told;
     }
     if (!Pause(clock, poll_ms, options)) break;
   }

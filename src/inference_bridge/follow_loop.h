@@ -19,7 +19,7 @@ struct FollowLoopOptions {
   int64_t max_backoff_ms = 30'000;
   bool every_version = false;    // each in turn; else whatever is the newest
   bool wait_for_bucket = false;  // what is not there when following begins is waited for
-  bool until_final = false;      // end at a version whose metadata has "final": "true"
+  bool until_final = false;      // end at a newest version whose metadata has "final": "true"
   // After each version that was put in place, and at the start for the one that is there; an error
   // ends the loop with it.
   std::function<Status(const FollowResult&)> on_version = {};

@@ -66,6 +66,18 @@ TEST_F(FollowLoopTest, TakesEveryVersionInTurnWhenAsked) {
   EXPECT_EQ(clock_.NowNs(), 0) << "it slept though there was work";
 }
 
+TEST_F(FollowLoopTest, PassesTheFinalVersionOfARunThatWasResumedBehindIt) {
+  publisher_.Publish();
+  publisher_.Publish(false, {{"final", "true"}});  // stopped here
+  publisher_.Publish();
+  publisher_.Publish(false, {{"final", "true"}});
+  OpenFollower();
+  options_.every_version = true;
+  options_.until_final = true;
+  EXPECT_EQ(Run(), OkStatus());
+  EXPECT_THAT(numbers_, ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(FollowLoopTest, SkipsToTheNewestOtherwise) {
   for (int i = 0; i < 5; ++i) publisher_.Publish();
   OpenFollower();

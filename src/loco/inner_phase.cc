@@ -29,7 +29,11 @@ InnerPhase::InnerPhase(const Options& options, const kernels::KernelTable& kerne
 Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
                                std::span<float> gradient, InnerResult& result) {
   const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
-  auto figures = trainer_.Gradient(at, weights, global ? state.WholeTheta() : weights, gradient);
+  auto figures =
+      OfRanges()
+          ? trainer_.GradientRange(at, ranks_.range().begin, weights,
+                                   global ? std::span<const float>(state.theta) : weights, gradient)
+          : trainer_.Gradient(at, weights, global ? state.WholeTheta() : weights, gradient);
   if (!figures.ok()) {
     const Status error =
         Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
@@ -38,18 +42,21 @@ Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const
     result.error = error;
     return OkStatus();
   }
+  if (OfRanges() && ranks_.shard() > 0) return OkStatus();  // all have the same figures
   for (const auto& [name, value] : *figures) result.metrics[name] += value;
   return OkStatus();
 }
 
-// Each rank adds up an aligned subtree of the micro-batches, and the ranks add up their sums.
+// Each rank adds up an aligned subtree of the micro-batches, and the ranks add up their sums; or
+// the whole tree of its own shard.
 Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
                                    std::span<float> gradient, InnerResult& result) {
-  const uint32_t each = options_.micro_batches / ranks_.ranks();
+  const uint32_t sharing = OfRanges() ? 1 : ranks_.ranks();  // ranks that share the micro-batches
+  const uint32_t each = options_.micro_batches / sharing;
   TreeSum sum(kernels_.reduce.add_dense);
   Status computed;
   for (uint32_t i = 0; i < each && computed.ok() && result.finite; ++i) {
-    at.micro_batch = ranks_.shard() * each + i;
+    at.micro_batch = OfRanges() ? i : ranks_.shard() * each + i;
     std::vector<float> leaf(weights.size());
     computed = CallTrainer(state, at, weights, leaf, result);
     sum.Add(std::move(leaf));
@@ -60,7 +67,7 @@ Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<c
   result.finite = all_computed;
   if (!all_computed) return OkStatus();  // the rank that failed tells the others why
   const std::vector<float> mine = sum.Finish();
-  if (ranks_.ranks() == 1) {
+  if (sharing == 1) {
     std::copy(mine.begin(), mine.end(), gradient.begin());
   } else {
     PULSE_RETURN_IF_ERROR(ranks_.ReduceScatter(mine, gradient, NextDeadline()));
@@ -98,19 +105,21 @@ void InnerPhase::Step(State& state, std::span<float> w, std::span<const float> g
 
 StatusOr<InnerResult> InnerPhase::Run(State& state, std::span<float> gradient) {
   state.w = state.theta;
-  m_before_ = state.m;
-  v_before_ = state.v;
-  step_before_ = state.step;
+  if (options_.on_non_finite == OnNonFinite::kDrop) {
+    m_before_ = state.m;
+    v_before_ = state.v;
+    step_before_ = state.step;
+  }
   const bool alone = ranks_.ranks() == 1;
   InnerResult result;
   for (uint64_t step = 0; step < options_.local_steps; ++step) {
-    if (!alone && step > 0) {
+    if (!alone && step > 0 && !OfRanges()) {
       whole_w_.resize(state.whole_theta.size());
       PULSE_RETURN_IF_ERROR(ranks_.Gather(state.w, whole_w_, NextDeadline()));
     }
-    const auto weights = alone       ? std::span<const float>(state.w)
-                         : step == 0 ? state.WholeTheta()
-                                     : std::span<const float>(whole_w_);
+    const auto weights = alone || OfRanges() ? std::span<const float>(state.w)
+                         : step == 0         ? state.WholeTheta()
+                                             : std::span<const float>(whole_w_);
     PULSE_RETURN_IF_ERROR(ComputeGradient(state, step, weights, gradient, result));
     if (!result.finite) return result;
     Step(state, state.w, gradient);
@@ -130,8 +139,9 @@ void InnerPhase::TakeBack(State& state) const {
 StatusOr<InnerResult> InnerPhase::GradientAtTheta(const State& state, uint64_t step_in_round,
                                                   std::span<float> gradient) {
   InnerResult result;
-  PULSE_RETURN_IF_ERROR(
-      ComputeGradient(state, step_in_round, state.WholeTheta(), gradient, result));
+  PULSE_RETURN_IF_ERROR(ComputeGradient(
+      state, step_in_round, OfRanges() ? std::span<const float>(state.theta) : state.WholeTheta(),
+      gradient, result));
   return result;
 }
 

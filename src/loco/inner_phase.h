@@ -31,10 +31,12 @@ struct InnerResult {
   Status error;        // of the trainer, where it drops the round (on_trainer_error) and is why
 };
 
-// Where a trainer has several ranks, each computes some of a step's micro-batches at the whole
-// weights, and steps its own shard: all calls but Step and TakeBack are collective among them.
-// Not thread-safe. Memory: copies of m and v, to take a round back; with micro-batches, arrays as
-// large as the whole model: w, a gradient, and one per level of the tree that adds them.
+// Where a trainer has several ranks, each steps its own shard, and computes either some of a step's
+// micro-batches at the whole weights, or its shard of all of them where the trainer can: all calls
+// but Step and TakeBack are collective among them. Not thread-safe. Memory: copies of m and v, to
+// take a round back where rounds are dropped; with micro-batches a gradient and one array per level
+// of the tree that adds them, and with several ranks w: as large as the whole model, but for
+// trainers that compute ranges.
 class InnerPhase {
  public:
   // trainer and ranks must outlive this.
@@ -47,7 +49,7 @@ class InnerPhase {
   // step, and the communicator's; then w, m, v and step are unspecified.
   StatusOr<InnerResult> Run(State& state, std::span<float> gradient);
 
-  // Makes m, v and step what they were before the last Run.
+  // Makes m, v and step what they were before the last Run. Only where rounds are dropped.
   void TakeBack(State& state) const;
 
   // One gradient at state.theta, for ddp, which keeps theta and w in one.
@@ -62,10 +64,13 @@ class InnerPhase {
   // rank's shard of the sum over all micro-batches, is usable everywhere. weights: whole.
   Status ComputeGradient(const State& state, uint64_t step_in_round, std::span<const float> weights,
                          std::span<float> gradient, InnerResult& result);
+  // weights, gradient: whole, or (OfRanges) of this rank's shard.
   Status CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
                      std::span<float> gradient, InnerResult& result);
   Status SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
                          std::span<float> gradient, InnerResult& result);
+  // Whether this rank asks for its shard of every micro-batch's gradient.
+  bool OfRanges() const { return ranks_.ranks() > 1 && trainer_.computes_ranges(); }
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
 
   Options options_;
@@ -76,7 +81,7 @@ class InnerPhase {
   uint32_t trainer_index_;
   uint32_t trainers_;
   std::vector<float> m_before_, v_before_;
-  std::vector<float> whole_w_;  // unless the trainer has one rank
+  std::vector<float> whole_w_;  // unless the trainer has one rank, or computes ranges
   uint64_t step_before_ = 0;
 };
 

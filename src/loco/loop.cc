@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "kernels/arithmetic/arithmetic.h"
+#include "loco/busy_signal.h"
 
 namespace pulse::loco {
 namespace {
 
 constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
+// A busy rank speaks so often per deadline: a late word is not yet a missing one.
+constexpr int64_t kWordsPerDeadline = 4;
 
 std::optional<CheckedCommunicator> Checked(Communicator* communicator) {
   if (communicator == nullptr) return std::nullopt;
@@ -71,7 +74,8 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
       runs_(std::move(runs)),
       range_(ShardRange(masters_.elements(), shards(),
-                        static_cast<uint32_t>(communicator_.rank()) % shards())) {}
+                        static_cast<uint32_t>(communicator_.rank()) % shards())),
+      drops_(logger, trainers()) {}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
                            Checkpointer* checkpoints) {
@@ -88,7 +92,10 @@ StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& sto
     if (observer.ReadsTheta(state().round, last)) {
       local = arrays_->Bring(Arrays::Which::kTheta, NextDeadline());
     }
-    if (local.ok()) local = observer.OnRound(state(), *report);
+    if (local.ok()) {
+      const Status told = WhileBusy([&] { local = observer.OnRound(state(), *report); });
+      if (!told.ok()) return Annotate(told, fmt::format("round {}", state().round));
+    }
     if (checkpoints_ != nullptr && checkpoints_->Due(state().round, last)) {
       const Status taken = TakeCheckpoint(observer, report->theta, local);
       if (!taken.ok()) return Annotate(taken, fmt::format("after round {}", state().round));
@@ -124,12 +131,14 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
     return DataLoss(
         "theta as it was read from the checkpoint has another digest than was committed");
   }
-  local = resumed ? observer.OnResume(state(), resumed->notes) : observer.OnStart(state());
+  PULSE_RETURN_IF_ERROR(WhileBusy([&] {
+    local = resumed ? observer.OnResume(state(), resumed->notes) : observer.OnStart(state());
+  }));
   if (resumed || checkpoints_ == nullptr) return OkStatus();
   // Waited for: from here on there is always a checkpoint to go back to.
   PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
-  checkpoints_->WaitForWriter();
-  return MeetOthers({.phase = Phase::kCheckpoint}, local, PatientDeadline()).status();
+  PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
+  return MeetOthers({.phase = Phase::kCheckpoint}, local, NextDeadline()).status();
 }
 
 Status Loop::StartAnew(RankStatus row, Deadline deadline) {
@@ -150,12 +159,12 @@ Status Loop::StartAnew(RankStatus row, Deadline deadline) {
 Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local) {
   if (checkpoints_->pending()) {
     // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
-    checkpoints_->WaitForWriter();
+    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
     PULSE_RETURN_IF_ERROR(
-        MeetOthers({.phase = Phase::kCheckpoint, .round = state().round}, local, PatientDeadline())
+        MeetOthers({.phase = Phase::kCheckpoint, .round = state().round}, local, NextDeadline())
             .status());
   }
-  if (local.ok()) local = arrays_->Bring(Arrays::Which::kAll, PatientDeadline());
+  if (local.ok()) local = arrays_->Bring(Arrays::Which::kAll, NextDeadline());
   if (local.ok()) local = checkpoints_->Begin(state(), theta, observer.CheckpointNotes());
   return OkStatus();
 }
@@ -163,27 +172,47 @@ Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status
 // The last observer's and the last checkpoint's errors have no next round to travel in.
 Status Loop::End(const Status& local) {
   RankStatus row = {.phase = Phase::kEnd, .round = state().round};
-  if (checkpoints_ != nullptr) checkpoints_->WaitForWriter();
-  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, PatientDeadline()).status());
+  if (communicator_.rank() == 0) drops_.End();
+  if (checkpoints_ != nullptr) {
+    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
+  }
+  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
   if (checkpoints_ == nullptr) return OkStatus();
   row.step = 1;  // what became of the commit
   return MeetOthers(row, OkStatus(), NextDeadline()).status();
 }
 
 StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline deadline) {
-  Status mine = local;
-  if (checkpoints_ != nullptr) {
-    row.checkpoint = checkpoints_->ready();
-    if (mine.ok()) mine = checkpoints_->status();
+  for (;; deadline = NextDeadline()) {
+    Status mine = local;
+    if (checkpoints_ != nullptr) {
+      row.checkpoint = checkpoints_->ready();
+      if (mine.ok()) mine = checkpoints_->status();
+    }
+    PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, mine, fingerprint_,
+                                                 options_.on_non_finite, deadline, shards()));
+    if (meeting.busy) continue;
+    if (checkpoints_ != nullptr) {
+      std::vector<uint64_t> ready;
+      for (const RankStatus& rank : meeting.table) ready.push_back(rank.checkpoint);
+      PULSE_RETURN_IF_ERROR(checkpoints_->OnTable(ready, fingerprint_, deadline));
+    }
+    return meeting;
   }
-  PULSE_ASSIGN_OR_RETURN(Meeting meeting, Meet(communicator_, row, mine, fingerprint_,
-                                               options_.on_non_finite, deadline, shards()));
-  if (checkpoints_ != nullptr) {
-    std::vector<uint64_t> ready;
-    for (const RankStatus& rank : meeting.table) ready.push_back(rank.checkpoint);
-    PULSE_RETURN_IF_ERROR(checkpoints_->OnTable(ready, fingerprint_, deadline));
-  }
-  return meeting;
+}
+
+Status Loop::WhileBusy(const std::function<void()>& work) {
+  const RankStatus row = {.phase = Phase::kExchange, .round = state().round, .busy = true};
+  BusySignal signal(clock_,
+                    {.interval_ms = options_.deadline_ms / kWordsPerDeadline,
+                     .longest_ms = options_.start_deadline_ms},
+                    [&] {
+                      return Meet(communicator_, row, OkStatus(), fingerprint_,
+                                  options_.on_non_finite, NextDeadline(), shards())
+                          .status();
+                    });
+  work();
+  return signal.End();
 }
 
 StatusOr<std::vector<RankClosing>> Loop::CloseWith(const RankClosing& mine,
@@ -219,6 +248,13 @@ StatusOr<RoundReport> Loop::RunRound(const Status& local, const std::atomic<bool
   report.dense_diloco_bytes = DenseBytes(range_.length(), report.trainers);
   report.ddp_bytes = report.dense_diloco_bytes * options_.local_steps;
   report.skipped = true;
+  if (shards() > 1) {
+    // The ranks of a trainer wait for each other within their steps, where none can say that it is
+    // busy: so nobody begins before all can.
+    PULSE_RETURN_IF_ERROR(
+        MeetOthers({.phase = Phase::kBeginning, .round = state().round}, local, NextDeadline())
+            .status());
+  }
   PULSE_RETURN_IF_ERROR(options_.mode == Mode::kDdp ? DdpRound(round) : LocalRound(round));
   PULSE_RETURN_IF_ERROR(Close(round));
   ++mutable_state().round;
@@ -231,10 +267,11 @@ StatusOr<InnerResult> Loop::Train(Round& round, uint64_t step) {
   PULSE_ASSIGN_OR_RETURN(InnerResult inner, options_.mode == Mode::kDdp
                                                 ? arrays_->TakeGradient(step)
                                                 : arrays_->TakeLocalSteps());
-  if (!inner.error.ok()) {
-    logger_.warn("round {}: dropped for an error: {}", round.report.round,
-                 ToStd(inner.error.message()));
+  if (!inner.error.ok() && !trainer_fails_) {
+    logger_.warn("round {}: dropped for an error (the first of any that follow at once): {}",
+                 round.report.round, ToStd(inner.error.message()));
   }
+  trainer_fails_ = !inner.error.ok();
   // What a trainer links may have switched this thread to flushing denormals.
   PULSE_RETURN_IF_ERROR(kernels::CheckArithmetic());
   return inner;
@@ -253,10 +290,7 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
   row.entries = mine.entries;
   row.payload_bytes = mine.payload_bytes;
   const PhaseTimer timer(clock_, round.closing.seconds.meet);
-  PULSE_ASSIGN_OR_RETURN(
-      Meeting meeting,
-      MeetOthers(row, inner.status(), met_since_start_ ? NextDeadline() : PatientDeadline()));
-  met_since_start_ = true;
+  PULSE_ASSIGN_OR_RETURN(Meeting meeting, MeetOthers(row, inner.status(), NextDeadline()));
   RoundReport& report = round.report;
   report.stopping |= meeting.decision.stop;
   report.entries = 0;
@@ -269,15 +303,11 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
     round.entries.push_back(peer.entries);
     round.payload_bytes.push_back(peer.payload_bytes);
     if (meeting.decision.contributes[k] != 0) continue;
-    if (communicator_.rank() == 0) {
-      logger_.warn(
-          "round {}, step {}: trainer {} dropped for an error, or non-finite gradients or weights",
-          report.round, step, k);
-    }
     if (std::find(report.dropped.begin(), report.dropped.end(), k) == report.dropped.end()) {
       report.dropped.push_back(k);
     }
   }
+  if (communicator_.rank() == 0) drops_.Note(report.round, step, meeting.decision.contributes);
   const double possible =
       static_cast<double>(meeting.decision.contributors) * static_cast<double>(report.elements);
   report.gate_density = possible > 0 ? static_cast<double>(report.entries) / possible : 0;

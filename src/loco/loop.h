@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "kernels/kernels.h"
 #include "loco/arrays.h"
 #include "loco/checkpoint/checkpointer.h"
+#include "loco/drop_log.h"
 #include "loco/fingerprint.h"
 #include "loco/host_arrays.h"
 #include "loco/options.h"
@@ -79,8 +81,11 @@ class Loop {
   Status TakeInitialWeights(Deadline deadline);
   Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
   Status End(const Status& local);
-  // Meet, with what the checkpointer has to say and to hear.
+  // Meet, with what the checkpointer has to say and to hear, again while a rank is busy.
   StatusOr<Meeting> MeetOthers(RankStatus row, const Status& local, Deadline deadline);
+  // Calls `work`, which leaves the communicators alone, while the others are told that this rank is
+  // busy. The error is of telling them.
+  Status WhileBusy(const std::function<void()>& work);
 
   StatusOr<RoundReport> RunRound(const Status& local, const std::atomic<bool>& stop_requested);
   Status LocalRound(Round& round);
@@ -94,10 +99,6 @@ class Loop {
                                                const std::vector<Digest>& digests);
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
-  // Where an observer may be at long work of its own: at both ends of a run.
-  Deadline PatientDeadline() const {
-    return Deadline::After(clock_, options_.deadline_ms + options_.start_deadline_ms);
-  }
   uint32_t shards() const { return options_.ranks_per_trainer; }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
   uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
@@ -118,9 +119,10 @@ class Loop {
   Fingerprint fingerprint_;
   std::vector<ViewRun> runs_;
   ElementRange range_;  // of this shard
+  DropLog drops_;
+  bool trainer_fails_ = false;  // so did its last step
   std::unique_ptr<Arrays> arrays_;
   Checkpointer* checkpoints_ = nullptr;
-  bool met_since_start_ = false;
 };
 
 }  // namespace pulse::loco

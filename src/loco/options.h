@@ -87,8 +87,9 @@ struct Options {
   // Longest wait for the other ranks in one exchange. Must cover how much longer than the others a
   // rank may take for a round's local steps.
   int64_t deadline_ms = 600'000;
-  // The same for the start of a run, where rank 0's trainer makes the initial weights; and added to
-  // the above for the first and the last meeting, before which an observer may measure weights.
+  // The same for the start of a run, where rank 0's trainer makes the initial weights. Also how
+  // long a rank may be at work between rounds (an observer's, a checkpoint's disk) while the others
+  // wait: it tells them several times per deadline that it is.
   int64_t start_deadline_ms = 3'600'000;
 
   // Further settings that must be equal on all ranks, such as the trainer's: key -> value.

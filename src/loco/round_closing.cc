@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 
+#include "loco/rank_name.h"
+
 namespace pulse::loco {
 namespace {
 
@@ -67,17 +69,17 @@ struct Compared {
 };
 
 // first: the first difference.
-Status DescribeMismatch(const ModelSchema& masters, std::span<const SharedArray> arrays,
-                        const Compared& first, size_t more) {
+Status DescribeMismatch(const Communicator& communicator, const ModelSchema& masters,
+                        std::span<const SharedArray> arrays, const Compared& first, size_t more) {
   const size_t tensors = masters.tensors().size();
   std::vector<size_t> minority;
   for (const size_t i : Minority(first.digests)) minority.push_back(first.ranks[i]);
   const bool all = minority.size() == first.ranks.size();
   return DataLoss(
-      "{} differs between ranks: tensor \"{}\"{} on rank {}{}; nothing of this round was "
+      "{} differs between ranks: tensor \"{}\"{} on {}{}; nothing of this round was "
       "committed: restart from the last checkpoint, and suspect the hardware of that rank",
       arrays[first.which / tensors].name, masters.tensors()[first.which % tensors].name,
-      more > 0 ? fmt::format(" (and {} more)", more) : "", fmt::join(minority, ", "),
+      more > 0 ? fmt::format(" (and {} more)", more) : "", NameRanks(communicator, minority),
       all ? " (all of them: no majority agrees)" : "");
 }
 
@@ -113,7 +115,8 @@ Status ExplainMismatch(Communicator& communicator, const ModelSchema& masters,
   const auto more = std::count_if(differing.begin() + 1, differing.end(), [&](const Compared& c) {
     return c.which / tensors == differing.front().which / tensors;
   });
-  return DescribeMismatch(masters, arrays, differing.front(), static_cast<size_t>(more));
+  return DescribeMismatch(communicator, masters, arrays, differing.front(),
+                          static_cast<size_t>(more));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using Notes = std::map<std::string, std::string>;
 //
 // An error ends the run on all ranks together: it travels in the next status table (the others have
 // spent a round's local steps by then, and throw them away), so that observers cost the ranks that
-// have nothing to do no wait. Slow work counts against the other ranks' deadline.
+// have nothing to do no wait. Of long work the other ranks are told (loco/busy_signal.h): it may
+// take Options::start_deadline_ms.
 class RoundObserver {
  public:
   virtual ~RoundObserver() = default;

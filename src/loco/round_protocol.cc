@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string_view>
+
+#include "loco/rank_name.h"
 
 namespace pulse::loco {
 namespace {
@@ -13,7 +16,7 @@ namespace {
 //      0      4  magic "PLR1"
 //      4      1  phase
 //      5      1  status code (absl's canonical numbers)
-//      6      1  bit 0: finite, bit 1: stop requested
+//      6      1  bit 0: finite, bit 1: stop requested, bit 2: busy
 //      7      1  0
 //      8      8  round
 //     16      8  step
@@ -22,13 +25,14 @@ namespace {
 //     48      8  payload bytes
 //     56      8  1 + the round of a checkpoint that is durable on this rank; 0: none
 constexpr uint32_t kMagic = 0x31524C50;
-constexpr uint8_t kFinite = 1, kStopRequested = 2;
+constexpr uint8_t kFinite = 1, kStopRequested = 2, kBusy = 4;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenticated);
 
 constexpr size_t kMessageBytes = 2000;  // of an error, as others report it
 
 std::string_view NameOf(Phase phase) {
-  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint"};
+  constexpr std::string_view kNames[] = {"the start", "the exchange", "the end", "a checkpoint",
+                                         "the beginning"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -41,7 +45,7 @@ bool SamePlace(const RankStatus& a, const RankStatus& b) {
 }
 
 // Ranks at another place than most, each with its place.
-Status RequireSamePlace(std::span<const RankStatus> table) {
+Status RequireSamePlace(const Communicator& communicator, std::span<const RankStatus> table) {
   const auto votes = [&](const RankStatus& row) {
     return std::count_if(table.begin(), table.end(),
                          [&](const RankStatus& other) { return SamePlace(row, other); });
@@ -52,7 +56,7 @@ Status RequireSamePlace(std::span<const RankStatus> table) {
   std::vector<std::string> astray;
   for (size_t r = 0; r < table.size(); ++r) {
     if (!SamePlace(table[r], *most))
-      astray.push_back(fmt::format("rank {} is at {}", r, Where(table[r])));
+      astray.push_back(fmt::format("{} is at {}", NameRank(communicator, r), Where(table[r])));
   }
   if (astray.empty()) return OkStatus();
   return FailedPrecondition("{}, while rank {} is at {}; restart all ranks from one checkpoint",
@@ -72,6 +76,20 @@ StatusOr<std::vector<RankStatus>> ExchangeTable(Communicator& communicator, cons
   return table;
 }
 
+// Ranks whose text is another than that of the most; of two as frequent, than the first.
+std::vector<size_t> UnlikeMost(std::span<const std::string_view> texts) {
+  std::map<std::string_view, size_t> votes;
+  for (const std::string_view text : texts) ++votes[text];
+  const auto most = std::max_element(texts.begin(), texts.end(), [&](const auto& a, const auto& b) {
+    return votes[a] < votes[b];
+  });
+  std::vector<size_t> others;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    if (texts[r] != *most) others.push_back(r);
+  }
+  return others;
+}
+
 Status ExplainFingerprints(Communicator& communicator, const Fingerprint& fingerprint,
                            Deadline deadline) {
   std::vector<Bytes> texts;
@@ -79,7 +97,10 @@ Status ExplainFingerprints(Communicator& communicator, const Fingerprint& finger
   std::vector<std::string_view> views;
   for (const Bytes& text : texts) views.push_back(AsText(text));
   const Status difference = ExplainDifference(views);
-  if (!difference.ok()) return difference;
+  if (!difference.ok()) {
+    return MakeError(difference.code(), "{}; unlike most: {}", ToStd(difference.message()),
+                     NameRanks(communicator, UnlikeMost(views)));
+  }
   return DataLoss("configuration fingerprints differ, their texts do not: a status was corrupted");
 }
 
@@ -92,8 +113,7 @@ Status ShareErrors(Communicator& communicator, const Status& local,
   if (!local.ok()) return local;
   for (size_t r = 0; r < table.size(); ++r) {
     if (table[r].code == absl::StatusCode::kOk) continue;
-    return MakeError(table[r].code, "rank {} on {} failed: {}", r,
-                     communicator.HostOf(static_cast<int>(r)),
+    return MakeError(table[r].code, "{} failed: {}", NameRank(communicator, r),
                      AsText(messages[r]).substr(0, kMessageBytes));
   }
   return DataLoss("a rank failed and no row of the table says which");
@@ -108,7 +128,8 @@ Bytes EncodeRankStatus(const RankStatus& status) {
   AppendLittle(static_cast<uint8_t>(status.phase), out);
   AppendLittle(static_cast<uint8_t>(status.code), out);
   AppendLittle(static_cast<uint8_t>((status.finite ? kFinite : 0) |
-                                    (status.stop_requested ? kStopRequested : 0)),
+                                    (status.stop_requested ? kStopRequested : 0) |
+                                    (status.busy ? kBusy : 0)),
                out);
   AppendLittle(uint8_t{0}, out);
   AppendLittle(status.round, out);
@@ -131,8 +152,8 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
         "a rank's status starts with {:#x}, not {:#x}: do all ranks run the same build?",
         LoadLittle<uint32_t>(at), kMagic);
   }
-  if (at[4] > static_cast<uint8_t>(Phase::kCheckpoint) || at[5] > kLastCode ||
-      at[6] > (kFinite | kStopRequested) || at[7] != 0) {
+  if (at[4] > static_cast<uint8_t>(Phase::kBeginning) || at[5] > kLastCode ||
+      at[6] > (kFinite | kStopRequested | kBusy) || at[7] != 0) {
     return DataLoss("a rank's status is corrupt");
   }
   RankStatus status;
@@ -140,6 +161,7 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   status.code = static_cast<absl::StatusCode>(at[5]);
   status.finite = (at[6] & kFinite) != 0;
   status.stop_requested = (at[6] & kStopRequested) != 0;
+  status.busy = (at[6] & kBusy) != 0;
   status.round = LoadLittle<uint64_t>(at + 8);
   status.step = LoadLittle<uint64_t>(at + 16);
   std::copy_n(at + 24, status.fingerprint.bytes.size(), status.fingerprint.bytes.begin());
@@ -149,11 +171,11 @@ StatusOr<RankStatus> DecodeRankStatus(ByteView bytes) {
   return status;
 }
 
-StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_finite,
-                          uint32_t shards) {
-  PULSE_RETURN_IF_ERROR(RequireSamePlace(table));
+StatusOr<Decision> Decide(const Communicator& communicator, std::span<const RankStatus> table,
+                          OnNonFinite on_non_finite, uint32_t shards) {
+  PULSE_RETURN_IF_ERROR(RequireSamePlace(communicator, table));
   Decision decision;
-  std::vector<size_t> dropped;
+  std::vector<size_t> dropped, ranks_to_blame;
   for (const RankStatus& row : table) decision.stop |= row.stop_requested;
   for (size_t k = 0; k < table.size() / shards; ++k) {
     const auto ranks = table.subspan(k * shards, shards);
@@ -163,11 +185,14 @@ StatusOr<Decision> Decide(std::span<const RankStatus> table, OnNonFinite on_non_
     decision.contributors += finite ? 1 : 0;
     if (!finite) dropped.push_back(k);
   }
+  for (size_t r = 0; r < table.size(); ++r) {
+    if (!table[r].finite) ranks_to_blame.push_back(r);
+  }
   if (!dropped.empty() && on_non_finite == OnNonFinite::kStop) {
     return InvalidArgument(
-        "trainer {} has non-finite gradients or weights; lower the learning rate, or set "
+        "trainer {} has non-finite gradients or weights on {}; lower the learning rate, or set "
         "on_non_finite to drop",
-        fmt::join(dropped, ", "));
+        fmt::join(dropped, ", "), NameRanks(communicator, ranks_to_blame));
   }
   return decision;
 }
@@ -188,7 +213,9 @@ StatusOr<Meeting> Meet(Communicator& communicator, RankStatus mine, const Status
   if (std::any_of(table.begin(), table.end(), failed)) {
     return ShareErrors(communicator, local, table, deadline);
   }
-  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(table, on_non_finite, shards));
+  const auto busy = [](const RankStatus& row) { return row.busy; };
+  if (std::any_of(table.begin(), table.end(), busy)) return Meeting{std::move(table), {}, true};
+  PULSE_ASSIGN_OR_RETURN(Decision decision, Decide(communicator, table, on_non_finite, shards));
   return Meeting{std::move(table), std::move(decision)};
 }
 

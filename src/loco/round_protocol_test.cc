@@ -26,6 +26,7 @@ RankStatus FullRow() {
   row.code = absl::StatusCode::kDataLoss;
   row.finite = false;
   row.stop_requested = true;
+  row.busy = true;
   row.entries = uint64_t{1} << 40;
   row.payload_bytes = (uint64_t{1} << 41) + 1;
   return row;
@@ -43,6 +44,7 @@ TEST(RankStatus, ReadsBack) {
   EXPECT_EQ(row->code, absl::StatusCode::kDataLoss);
   EXPECT_FALSE(row->finite);
   EXPECT_TRUE(row->stop_requested);
+  EXPECT_TRUE(row->busy);
   EXPECT_EQ(row->entries, uint64_t{1} << 40);
   EXPECT_EQ(row->payload_bytes, (uint64_t{1} << 41) + 1);
 }
@@ -79,8 +81,13 @@ std::vector<RankStatus> Table(size_t ranks) {
   return std::vector<RankStatus>(ranks, row);
 }
 
+StatusOr<Decision> DecideOn(const std::vector<RankStatus>& table, OnNonFinite rule) {
+  const auto group = MakeInProcessGroup(4, {.hosts = {"a", "b", "c", "d"}});
+  return Decide(*group->front(), table, rule);
+}
+
 TEST(Decide, LetsAllContributeWhenAllIsWell) {
-  const auto decision = Decide(Table(3), OnNonFinite::kStop);
+  const auto decision = DecideOn(Table(3), OnNonFinite::kStop);
   ASSERT_TRUE(decision.ok());
   EXPECT_EQ(decision->contributes, (std::vector<uint8_t>{1, 1, 1}));
   EXPECT_EQ(decision->contributors, 3u);
@@ -90,25 +97,26 @@ TEST(Decide, LetsAllContributeWhenAllIsWell) {
 TEST(Decide, DropsOrStopsForNonFinite) {
   auto table = Table(3);
   table[1].finite = false;
-  const auto decision = Decide(table, OnNonFinite::kDrop);
+  const auto decision = DecideOn(table, OnNonFinite::kDrop);
   ASSERT_TRUE(decision.ok());
   EXPECT_EQ(decision->contributes, (std::vector<uint8_t>{1, 0, 1}));
   EXPECT_EQ(decision->contributors, 2u);
-  EXPECT_THAT(MessageOf(Decide(table, OnNonFinite::kStop).status()), HasSubstr("trainer 1 has"));
+  EXPECT_THAT(MessageOf(DecideOn(table, OnNonFinite::kStop).status()),
+              HasSubstr("trainer 1 has non-finite gradients or weights on rank 1 (b);"));
 }
 
 TEST(Decide, StopsWhenAnyRankAsks) {
   auto table = Table(3);
   table[2].stop_requested = true;
-  EXPECT_TRUE(Decide(table, OnNonFinite::kDrop)->stop);
+  EXPECT_TRUE(DecideOn(table, OnNonFinite::kDrop)->stop);
 }
 
 TEST(Decide, NamesTheRankThatIsARoundBehind) {
   auto table = Table(4);
   table[2].round = 16;
-  const Status status = Decide(table, OnNonFinite::kDrop).status();
+  const Status status = DecideOn(table, OnNonFinite::kDrop).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("rank 2 is at the exchange of round 16"),
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("rank 2 (c) is at the exchange of round 16"),
                                        HasSubstr("rank 0 is at the exchange of round 17")));
   EXPECT_THAT(MessageOf(status), testing::Not(HasSubstr("rank 3")));
 }
@@ -116,11 +124,12 @@ TEST(Decide, NamesTheRankThatIsARoundBehind) {
 TEST(Decide, NamesTheRankThatIsAtAnotherStepOrPhase) {
   auto table = Table(3);
   table[0].step = 5;
-  EXPECT_THAT(MessageOf(Decide(table, OnNonFinite::kDrop).status()), HasSubstr("rank 0 is at"));
+  EXPECT_THAT(MessageOf(DecideOn(table, OnNonFinite::kDrop).status()),
+              HasSubstr("rank 0 (a) is at"));
   table = Table(3);
   table[1].phase = Phase::kEnd;
-  EXPECT_THAT(MessageOf(Decide(table, OnNonFinite::kDrop).status()),
-              HasSubstr("rank 1 is at the end of round 17"));
+  EXPECT_THAT(MessageOf(DecideOn(table, OnNonFinite::kDrop).status()),
+              HasSubstr("rank 1 (b) is at the end of round 17"));
 }
 
 struct Attendee {
@@ -153,7 +162,7 @@ TEST(Meet, TellsEveryRankAboutTheRankThatIsBehind) {
   attendees[1].row.round = 8;
   for (const Status& status : MeetAll(attendees)) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(MessageOf(status), HasSubstr("rank 1 is at the start of round 8"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("rank 1 (localhost) is at the start of round 8"));
   }
 }
 
@@ -163,7 +172,8 @@ TEST(Meet, NamesTheSettingThatDiffersBeforeAnythingElse) {
   attendees[1].row.round = 5;
   for (const Status& status : MeetAll(attendees)) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(MessageOf(status), HasSubstr("setting is 1 on rank 0, 1 and 2 on rank 2"));
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("setting is 1 on rank 0, 1 and 2 on rank 2"),
+                                         HasSubstr("unlike most: rank 2 (localhost)")));
   }
 }
 
@@ -173,9 +183,9 @@ TEST(Meet, GivesTheLowestFailingRanksErrorToThoseThatDidNotFail) {
   attendees[3].local = DataLoss("memory");
   const auto results = MeetAll(attendees);
   EXPECT_EQ(results[0].code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(MessageOf(results[0]), "rank 1 on localhost failed: disk");
+  EXPECT_EQ(MessageOf(results[0]), "rank 1 (localhost) failed: disk");
   EXPECT_EQ(MessageOf(results[1]), "disk");
-  EXPECT_EQ(MessageOf(results[2]), "rank 1 on localhost failed: disk");
+  EXPECT_EQ(MessageOf(results[2]), "rank 1 (localhost) failed: disk");
   EXPECT_EQ(MessageOf(results[3]), "memory");
 }
 

@@ -66,6 +66,21 @@ uint64_t WidthFor(uint64_t parameters) {
   return width;
 }
 
+// One chunk's elements, from its first on.
+void FillChunk(const kernels::SyntheticGradientOp& op, uint64_t chunk, std::span<float> out) {
+  const SyntheticKey key =
+      KeyOf(op.seed, RngUse::kSynthetic, op.trainer, op.step, chunk + op.first_chunk);
+  const SyntheticKey fixed = KeyOf(op.seed, RngUse::kInit, 0, kFixedStep, chunk);
+  switch (op.data) {
+    case kernels::SyntheticGradientOp::Data::kNoise:
+      return FillNoise(op.shape, key, fixed, out);
+    case kernels::SyntheticGradientOp::Data::kExact:
+      return FillExact(op.scale, key, out);
+    case kernels::SyntheticGradientOp::Data::kCancelling:
+      return FillCancelling(op.scale, op.first_role, key, fixed, out);
+  }
+}
+
 }  // namespace
 
 StatusOr<SyntheticData> SyntheticDataFromName(std::string_view name) {
@@ -125,31 +140,36 @@ StatusOr<kernels::SyntheticGradientOp> SyntheticTrainer::GradientOp(const LocalS
   return op;
 }
 
-StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float>,
-                                             std::span<const float>, std::span<float> gradient) {
+StatusOr<Metrics> SyntheticTrainer::GradientRange(const LocalStep& step, uint64_t begin,
+                                                  std::span<const float>, std::span<const float>,
+                                                  std::span<float> gradient) {
   PULSE_ASSIGN_OR_RETURN(const kernels::SyntheticGradientOp op, GradientOp(step));
-  for (uint64_t begin = 0, chunk = 0; begin < gradient.size(); begin += kChunkElements, ++chunk) {
-    const auto out = gradient.subspan(begin, std::min(kChunkElements, gradient.size() - begin));
-    const SyntheticKey key =
-        KeyOf(op.seed, RngUse::kSynthetic, op.trainer, op.step, chunk + op.first_chunk);
-    const SyntheticKey fixed = KeyOf(op.seed, RngUse::kInit, 0, kFixedStep, chunk);
-    switch (options_.data) {
-      case SyntheticData::kNoise:
-        FillNoise(op.shape, key, fixed, out);
-        break;
-      case SyntheticData::kExact:
-        FillExact(op.scale, key, out);
-        break;
-      case SyntheticData::kCancelling:
-        FillCancelling(op.scale, op.first_role, key, fixed, out);
-        break;
+  const uint64_t end = begin + gradient.size();
+  std::vector<float> before;  // of a chunk that the range begins within
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t chunk = at / kChunkElements;
+    const uint64_t first = chunk * kChunkElements, stop = std::min(first + kChunkElements, end);
+    const auto out = gradient.subspan(at - begin, stop - at);
+    if (at == first) {
+      FillChunk(op, chunk, out);
+    } else {
+      before.resize(stop - first);
+      FillChunk(op, chunk, before);
+      std::copy(before.begin() + static_cast<ptrdiff_t>(at - first), before.end(), out.begin());
     }
+    at = stop;
   }
   if (op.non_finite && !gradient.empty()) {
-    gradient.front() = std::numeric_limits<float>::infinity();
-    gradient.back() = std::numeric_limits<float>::quiet_NaN();
+    if (begin == 0) gradient.front() = std::numeric_limits<float>::infinity();
+    if (end == schema_.elements()) gradient.back() = std::numeric_limits<float>::quiet_NaN();
   }
   return Metrics{{"samples", 1}};
+}
+
+StatusOr<Metrics> SyntheticTrainer::Gradient(const LocalStep& step, std::span<const float> weights,
+                                             std::span<const float> rollout_weights,
+                                             std::span<float> gradient) {
+  return GradientRange(step, 0, weights, rollout_weights, gradient);
 }
 
 StatusOr<Metrics> SyntheticTrainer::Evaluate(std::span<const float> weights, uint64_t samples,

@@ -50,6 +50,8 @@ struct SyntheticOptions {
   // reached when each step is visible. In [0, 1].
   float active_share = 1;
 
+  bool computes_ranges = true;  // false: as a trainer whose gradients need whole weights
+
   std::vector<SyntheticFault> non_finite = {};  // the gradient holds an infinity and a NaN
   std::vector<SyntheticFault> errors = {};      // Gradient() returns kUnavailable
 };
@@ -68,6 +70,11 @@ class SyntheticTrainer final : public Trainer {
   StatusOr<Metrics> Gradient(const LocalStep& step, std::span<const float> weights,
                              std::span<const float> rollout_weights,
                              std::span<float> gradient) override;
+  bool computes_ranges() const override { return options_.computes_ranges; }
+  StatusOr<Metrics> GradientRange(const LocalStep& step, uint64_t begin,
+                                  std::span<const float> weights,
+                                  std::span<const float> rollout_weights,
+                                  std::span<float> gradient) override;
   // Metrics: "samples", and as "loss_sum" samples times the mean square of the weights.
   StatusOr<Metrics> Evaluate(std::span<const float> weights, uint64_t samples,
                              uint64_t seed) override;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace pulse {
@@ -152,6 +153,34 @@ TEST(LlmLikeTensors, AddUpToWhatWasAskedFor) {
     const auto schema = ModelSchema::Make(LlmLikeTensors(parameters));
     ASSERT_TRUE(schema.ok()) << schema.status();
     EXPECT_EQ(schema->elements(), parameters);
+  }
+}
+
+TEST(SyntheticTrainer, ComputesRangesOfItsGradient) {
+  for (const auto data :
+       {SyntheticData::kNoise, SyntheticData::kExact, SyntheticData::kCancelling}) {
+    SyntheticOptions options;
+    options.tensors = {{"a", DType::kBF16, {3 * 4096 + 77}}};
+    options.data = data;
+    options.active_share = 0.7f;
+    options.non_finite = {{1, 5}};
+    const auto trainer = *SyntheticTrainer::Make(options);
+    const uint64_t elements = trainer->schema().elements();
+    for (const uint64_t step : {4u, 5u}) {
+      const LocalStep at = {.trainer = 1, .step = step, .micro_batch = 1, .micro_batches = 2};
+      std::vector<float> whole(elements), parts(elements, 9);
+      ASSERT_TRUE(trainer->Gradient(at, whole, whole, whole).ok());
+      uint64_t begin = 0;
+      for (const uint64_t end : {uint64_t{16}, uint64_t{4096}, uint64_t{4096}, uint64_t{5000},
+                                 uint64_t{12'300}, elements}) {
+        const auto part = std::span(parts).subspan(begin, end - begin);
+        ASSERT_TRUE(trainer->GradientRange(at, begin, part, part, part).ok());
+        begin = end;
+      }
+      for (uint64_t i = 0; i < elements; ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(parts[i]), std::bit_cast<uint32_t>(whole[i])) << i;
+      }
+    }
   }
 }
 

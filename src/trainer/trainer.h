@@ -51,6 +51,19 @@ class Trainer {
                                      std::span<const float> rollout_weights,
                                      std::span<float> gradient) = 0;
 
+  // Whether GradientRange works: then ranks that share this trainer each ask for their own elements
+  // and need no whole weights or gradients (loco/inner_phase.h).
+  virtual bool computes_ranges() const { return false; }
+
+  // Elements [begin, begin + gradient.size()) of what Gradient computes, bit for bit; weights and
+  // rollout_weights: those elements alone. kUnimplemented unless computes_ranges().
+  virtual StatusOr<Metrics> GradientRange(const LocalStep& /*step*/, uint64_t /*begin*/,
+                                          std::span<const float> /*weights*/,
+                                          std::span<const float> /*rollout_weights*/,
+                                          std::span<float> /*gradient*/) {
+    return Unimplemented("this trainer computes whole gradients alone");
+  }
+
   // Figures of the view of `weights` on `samples` fresh samples drawn from `seed`; the same seed
   // gives the same samples, whatever the weights.
   virtual StatusOr<Metrics> Evaluate(std::span<const float> weights, uint64_t samples,

@@ -138,6 +138,31 @@ TEST_F(TrainingResume, AfterADeathAtAnyFileOperationOfRank0EndsAsTheUnbrokenRun)
   }
 }
 
+// The bucket's store takes longer for an object than ranks wait for each other.
+TEST_F(TrainingResume, WaitsForAStoreThatIsSlowerThanTheDeadline) {
+  const auto counted_folder = folder_.path() + "/counted";
+  FaultInjector counter(clock_);
+  const auto counted = MakeFaultInjectingFilesystem(*fs_, counter);
+  ASSERT_TRUE(Train(ConfigIn(counted_folder), *counted, false).ok());
+  const std::string log = counter.Log();  // "3 fs.Rename /a to /b: OK", a line each
+  std::vector<Fault> pauses;
+  for (const char* version : {"/runs/main/1.1.", "/runs/main/1.2.", "/runs/main/1.4."}) {
+    const size_t at = log.find(version);
+    ASSERT_NE(at, std::string::npos) << log;
+    Fault pause;
+    pause.operation = std::strtoull(log.c_str() + log.rfind('\n', at) + 1, nullptr, 10);
+    pause.action = Fault::Action::kDelay;
+    pause.delay_ns = 2'500'000'000;
+    pauses.push_back(pause);
+  }
+  const std::string folder = folder_.path() + "/slow";
+  FaultInjector slow(clock_, pauses);
+  const auto store = MakeFaultInjectingFilesystem(*fs_, slow);
+  const Status trained = Train(ConfigIn(folder, {"loco.deadline=800ms"}), *store, false);
+  ASSERT_TRUE(trained.ok()) << trained << slow.Log();
+  EXPECT_EQ(Read(folder).versions, Read(counted_folder).versions);
+}
+
 TEST_F(TrainingResume, StartsANewEpochWithAnAnchorWhereTheBucketHoldsOtherWeights) {
   const std::string folder = folder_.path() + "/run";
   ASSERT_TRUE(Train(ConfigIn(folder), *fs_, false).ok());

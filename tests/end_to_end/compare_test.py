@@ -6,9 +6,11 @@ Usage: compare_test.py PROGRAM [unittest arguments]
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -39,6 +41,41 @@ class Compare(unittest.TestCase):
             self.assertAlmostEqual(runs[mode]["received_bytes_per_round"],
                                    runs[mode][f"{'dense_diloco' if mode == 'diloco' else 'ddp'}_bytes"],
                                    delta=100)
+
+    def test_what_was_interrupted_continues_with_the_same_bits(self):
+        folder = tempfile.mkdtemp(prefix="pulseloco-compare-")
+        self.addCleanup(shutil.rmtree, folder, True)
+
+        def compare(name, kill_at_round=None, how=signal.SIGINT):
+            process = subprocess.Popen(
+                ["bash", "launch/compare.sh", f"run.dir={folder}/{name}", "loco.rounds=6", "loco.local_steps=2",
+                 "evaluate.samples=0", "trainer.warm_start_steps=4", "checkpoint.every=2"],
+                cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            deadline = time.monotonic() + 120
+            while kill_at_round is not None and len(self.rounds(folder, name)) < kill_at_round:
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)  # another process's file: there is nothing to wait on
+            if kill_at_round is not None:
+                os.killpg(process.pid, how)  # as a terminal does, or worse
+            _, err = process.communicate(timeout=600)
+            return process.returncode, err
+
+        self.assertEqual(compare("unbroken")[0], 0)
+        for at_round, how in ((1, signal.SIGINT), (4, signal.SIGKILL)):
+            self.assertNotEqual(compare("broken", at_round, how)[0], 0)
+        code, err = compare("broken")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.rounds(folder, "broken"), self.rounds(folder, "unbroken"))
+
+    def rounds(self, folder, name):
+        """Digests of theta of the first mode's rounds."""
+        try:
+            with open(f"{folder}/{name}-{MODES[0]}/metrics.jsonl") as f:
+                records = [json.loads(line) for line in f if line.endswith("\n")]
+        except OSError:
+            return []
+        return [(r["round"], r["theta_digest"]) for r in records if r["type"] == "round"]
 
 
 if __name__ == "__main__":

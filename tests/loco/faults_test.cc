@@ -184,7 +184,7 @@ TEST(TrainerError, EndsAllRanksUnderItsName) {
     ExpectAllFail(
         results, absl::StatusCode::kUnavailable,
         AllOf(HasSubstr("round 3"), HasSubstr("trainer 1, step 8"), HasSubstr("asked for")));
-    EXPECT_THAT(MessageOf(results[0].status), HasSubstr("rank 1 on localhost failed"));
+    EXPECT_THAT(MessageOf(results[0].status), HasSubstr("rank 1 (localhost) failed"));
     EXPECT_THAT(MessageOf(results[1].status), testing::Not(HasSubstr("rank 1")));
   }
 }
@@ -259,7 +259,7 @@ TEST(Digest, FindsAFlippedBitOfThetaInItsRoundAndNamesTensorAndRank) {
     DamageAfterRoundOne(job, 2, &State::theta, 20);
     const auto results = RunJob(job);
     ExpectAllFail(results, absl::StatusCode::kDataLoss,
-                  AllOf(HasSubstr("round 2"), HasSubstr("\"embedding\" on rank 2;")));
+                  AllOf(HasSubstr("round 2"), HasSubstr("\"embedding\" on rank 2 (localhost);")));
     for (const RankResult& result : results) EXPECT_EQ(result.reports.size(), 1u);
   }
 }
@@ -271,14 +271,15 @@ TEST(Digest, FindsADifferenceThatThetaDoesNotShowYet) {
   DamageAfterRoundOne(job, 2, &State::outer_momentum, 2);
   ExpectAllFail(RunJob(job), absl::StatusCode::kDataLoss,
                 AllOf(HasSubstr("round 2"), HasSubstr("outer momentum differs between ranks"),
-                      HasSubstr("\"embedding\" on rank 2;")));
+                      HasSubstr("\"embedding\" on rank 2 (localhost);")));
 }
 
 TEST(Digest, NamesAllRanksWhereThereIsNoMajority) {
   Job job = SmallJob(2, Mode::kDiloco);
   DamageAfterRoundOne(job, 1, &State::theta, 20);
   ExpectAllFail(RunJob(job), absl::StatusCode::kDataLoss,
-                AllOf(HasSubstr("round 2"), HasSubstr("on rank 0, 1 (all of them")));
+                AllOf(HasSubstr("round 2"),
+                      HasSubstr("on rank 0 (localhost), rank 1 (localhost) (all of them")));
 }
 
 // Operations that a job of this kind makes, all told, and before its first round.

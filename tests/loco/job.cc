@@ -124,6 +124,7 @@ std::vector<RankResult> RunJob(const Job& job) {
     const size_t r = static_cast<size_t>(rank);
     threads.emplace_back([&job, rank, r, &communicators, &trainers, &results] {
       results[r] = RunOneRank(job, rank, std::move(communicators[r]), *trainers[r]);
+      if (job.finished) job.finished(rank, results[r].status);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -46,6 +46,8 @@ struct Job {
   std::function<Filesystem&(int rank)> filesystem = {};  // default: the machine's own
   std::function<void(int rank, const State& state, const std::map<std::string, std::string>& notes)>
       resumed = {};
+  // Called by each rank's thread as it ends, its communicator gone.
+  std::function<void(int rank, const Status& status)> finished = {};
   // Set by the test, seen by rank `stop_rank` alone.
   std::atomic<bool>* stop = nullptr;
   int stop_rank = 0;

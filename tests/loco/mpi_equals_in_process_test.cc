@@ -17,6 +17,7 @@ TEST_P(MpiJob, EqualsTheJobOnThreads) {
     job.options.mode = GetParam();
     job.options.rounds = 5;
     job.options.local_steps = 3;
+    job.options.exchange = ExchangeKind::kSparseAllGather;  // auto learns from measured times
     if (data == SyntheticData::kCancelling) job.options.inner = GradientSteps();
     job.synthetic = {.tensors = SmallTensors(), .data = data};
     job.synthetic.non_finite = {{0, 7}};  // a dropped trainer on the way
@@ -79,6 +80,28 @@ TEST_P(MpiJob, OfTrainersOfTwoRanksEqualsThreads) {
   EXPECT_EQ(BitsOf(processes.state.residual), BitsOf(threads.state.residual));
   EXPECT_EQ(BitsOf(processes.state.m), BitsOf(threads.state.m));
   EXPECT_EQ(processes.reports.back().theta, threads.reports.back().theta);
+}
+
+// The word that a rank is busy comes from a thread of its own, which MPI must take.
+TEST_P(MpiJob, WaitsForABusyRankBeyondItsDeadline) {
+  Job job{.ranks = MpiTestSession().size()};
+  job.options.mode = GetParam();
+  job.options.rounds = 2;
+  job.options.deadline_ms = 1500;
+  job.synthetic = {.tensors = SmallTensors()};
+  job.observe = [](int rank, const State& state, const RoundReport*) {
+    if (rank == 0 && state.round == 1) RealClock().SleepFor(4'000'000'000);
+    return OkStatus();
+  };
+  const int rank = MpiTestSession().rank();
+  const RealClock clock;
+  auto communicator = OpenMpiCommunicator(MpiTestSession(), {}, Deadline::After(clock, 50'000));
+  ASSERT_TRUE(communicator.ok()) << communicator.status();
+  const auto trainer = MakeTrainerFor(job, rank);
+  const RankResult result =
+      RunOneRank(job, rank, {*std::move(communicator), nullptr, nullptr}, *trainer);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.reports.size(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MpiJob,

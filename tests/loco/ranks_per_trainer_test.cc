@@ -67,20 +67,23 @@ TEST_P(RanksPerTrainer, ChangeNoBitOfAnything) {
     for (const SyntheticData data : {SyntheticData::kNoise, SyntheticData::kCancelling}) {
       const auto one = RunJob(JobOf(trainers, 1, GetParam(), data));
       ExpectOk(one);
-      for (const uint32_t shards : {2u, 4u}) {
-        SCOPED_TRACE(fmt::format("{} trainers of {} ranks", trainers, shards));
-        const auto several = RunJob(JobOf(trainers, shards, GetParam(), data));
-        ExpectOk(several);
-        ExpectSame(several, shards, one, 1, static_cast<size_t>(trainers));
-        for (size_t i = 0; i < one[0].reports.size(); ++i) {
-          const RoundReport &a = one[0].reports[i], &b = several[0].reports[i];
-          EXPECT_EQ(a.theta, b.theta);
-          EXPECT_EQ(a.view_changes, b.view_changes);
-          EXPECT_EQ(a.entries, b.entries);
-          EXPECT_EQ(a.gate_density, b.gate_density);
-          EXPECT_EQ(a.metrics, b.metrics);
+      for (const uint32_t shards : {2u, 4u})
+        for (const bool ranges : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} trainers of {} ranks", trainers, shards));
+          Job job = JobOf(trainers, shards, GetParam(), data);
+          job.synthetic.computes_ranges = ranges;
+          const auto several = RunJob(job);
+          ExpectOk(several);
+          ExpectSame(several, shards, one, 1, static_cast<size_t>(trainers));
+          for (size_t i = 0; i < one[0].reports.size(); ++i) {
+            const RoundReport &a = one[0].reports[i], &b = several[0].reports[i];
+            EXPECT_EQ(a.theta, b.theta);
+            EXPECT_EQ(a.view_changes, b.view_changes);
+            EXPECT_EQ(a.entries, b.entries);
+            EXPECT_EQ(a.gate_density, b.gate_density);
+            EXPECT_EQ(a.metrics, b.metrics);
+          }
         }
-      }
     }
   }
 }
@@ -100,17 +103,21 @@ TEST_P(RanksPerTrainer, DropANonFiniteTrainerAlike) {
   Job job = JobOf(2, 1, GetParam(), SyntheticData::kNoise);
   job.synthetic.non_finite = {{1, 3}};
   const auto one = RunJob(job);
-  job = JobOf(2, 2, GetParam(), SyntheticData::kNoise);
-  job.synthetic.non_finite = {{1, 3}};
-  const auto several = RunJob(job);
-  ExpectOk(several);
-  ExpectSame(several, 2, one, 1, 2);
-  EXPECT_EQ(several[3].reports[1].dropped, std::vector<uint32_t>{1});
+  for (const bool ranges : {false, true}) {
+    job = JobOf(2, 2, GetParam(), SyntheticData::kNoise);
+    job.synthetic.non_finite = {{1, 3}};
+    job.synthetic.computes_ranges = ranges;
+    const auto several = RunJob(job);
+    ExpectOk(several);
+    ExpectSame(several, 2, one, 1, 2);
+    EXPECT_EQ(several[3].reports[1].dropped, std::vector<uint32_t>{1});
+  }
 }
 
 TEST_P(RanksPerTrainer, FailTogetherWhereOneOfThemFails) {
   Job job = JobOf(2, 2, GetParam(), SyntheticData::kNoise);
   job.synthetic.errors = {{1, 3}};  // in the last micro-batch, which is rank 3's
+  job.synthetic.computes_ranges = false;
   for (const RankResult& result : RunJob(job)) {
     EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
     EXPECT_THAT(std::string(ToStd(result.status.message())),

@@ -7,8 +7,8 @@
 namespace pulse {
 namespace {
 
-constexpr std::array kBenches = {AddBenchCodec, AddBenchUpdates, AddBenchKernels, AddBenchExchange,
-                                 AddBenchSync};
+constexpr std::array kBenches = {AddBenchCodec,    AddBenchUpdates, AddBenchKernels,
+                                 AddBenchExchange, AddBenchOverlap, AddBenchSync};
 
 }  // namespace
 

@@ -14,6 +14,7 @@ namespace pulse {
 void AddBenchCodec(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchKernels(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchExchange(CLI::App& bench, Environment& env, Action& chosen);
+void AddBenchOverlap(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchSync(CLI::App& bench, Environment& env, Action& chosen);
 void AddBenchUpdates(CLI::App& bench, Environment& env, Action& chosen);
 

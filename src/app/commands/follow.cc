@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "app/duration.h"
 #include "app/evaluation.h"
 #include "app/interrupt.h"
+#include "app/metrics_file.h"
 #include "app/parts.h"
 #include "inference_bridge/follow_loop.h"
 #include "inference_bridge/foreign_follower.h"
@@ -45,21 +47,21 @@ json ToJson(const FollowResult& r) {
           {"metadata", r.metadata}};
 }
 
-// One JSON record a line, for scripts and the closing table.
+// One JSON record a line, for scripts and the closing table. Goes on behind what an earlier
+// follower of this output wrote.
 class Record {
  public:
   static StatusOr<Record> Open(Filesystem& fs, const std::string& path) {
     Record record;
     if (path.empty()) return record;
-    PULSE_ASSIGN_OR_RETURN(record.file_, fs.Create(path));
+    constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+    PULSE_ASSIGN_OR_RETURN(record.file_, MetricsFile::Continue(fs, path, kAll, 0));
     return record;
   }
-  Status Append(const json& line) {
-    return file_ ? file_->Append(AsBytes(std::string_view(line.dump() + "\n"))) : OkStatus();
-  }
+  Status Append(const json& line) { return file_ ? file_->Append(line.dump()) : OkStatus(); }
 
  private:
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<MetricsFile> file_;
 };
 
 void Print(const Console& console, const FollowResult& r) {
@@ -223,7 +225,7 @@ void AddFollow(CLI::App& app, Environment& env, Action& chosen) {
   AddMemoryOption(*command, a->memory_mib);
   command->add_option("--threads", a->follower.threads, "Threads of the rebuild")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--record", a->record, "Write one JSON record per version to this new file");
+  command->add_option("--record", a->record, "Append one JSON record per version to this file");
   command->add_option("--evaluate", a->evaluate,
                       "At the end, measure the rebuilt weights on the task of this configuration");
   command->add_option("--log-level", a->log_level, "trace, debug, info, warn, error or off");

@@ -99,7 +99,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<int> GroupRanks(std::vector<int> peers) const;
 
   std::unique_ptr<MpiTransfers> NewTransfers(int tag) const {
-    return std::make_unique<MpiTransfers>(comm_, tag, options_.chunk_bytes);
+    return std::make_unique<MpiTransfers>(comm_, tag, options_.chunk_bytes, session_.calls());
   }
   // The rank of the job, as MPI counts.
   int Peer(size_t rank) const { return members_[rank]; }

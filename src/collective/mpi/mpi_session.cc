@@ -64,6 +64,7 @@ void MpiSession::Abort(int exit_code, int64_t grace_ms) {
 }
 
 void MpiSession::KeepInFlight(std::shared_ptr<void> transfers, const Status& cause) {
+  const std::lock_guard lock(mutex_);
   in_flight_.push_back(std::move(transfers));
   if (broken_.ok()) broken_ = cause;
 }

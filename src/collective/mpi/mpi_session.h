@@ -1,7 +1,9 @@
 // This process's membership in an MPI job: MPI_Init to MPI_Finalize, and the way to end the job.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,8 @@
 namespace pulse {
 
 // One per process and lifetime, as MPI wants it; outlives every communicator made from it. MPI is
-// asked for MPI_THREAD_SERIALIZED: any thread may call, one at a time in the whole process.
+// asked for MPI_THREAD_SERIALIZED: one call at a time in the whole process, which calls() sees to.
+// So several threads may wait at once, each on communicators of its own.
 class MpiSession {
  public:
   // Blocks until all processes of the job have started; alone, without mpirun, it is a job of
@@ -39,6 +42,9 @@ class MpiSession {
 
   Clock& clock() const { return clock_; }
 
+  // For communicators: held during every call of MPI, but not between them.
+  std::mutex& calls() { return calls_; }
+
   // For communicators: a call failed.
   void NoteFailure() { failed_ = true; }
 
@@ -46,7 +52,10 @@ class MpiSession {
   // From then on no communicator of this session calls MPI, so that a send whose buffer its caller
   // has freed can never be continued by us; `cause` is what they return instead.
   void KeepInFlight(std::shared_ptr<void> transfers, const Status& cause);
-  const Status& broken() const { return broken_; }
+  Status broken() const {
+    const std::lock_guard lock(mutex_);
+    return broken_;
+  }
 
  private:
   MpiSession(Clock& clock, int rank, int size) : clock_(clock), rank_(rank), size_(size) {}
@@ -55,7 +64,9 @@ class MpiSession {
   Clock& clock_;
   const int rank_;
   const int size_;
-  bool failed_ = false;
+  std::atomic<bool> failed_ = false;
+  std::mutex calls_;
+  mutable std::mutex mutex_;  // guards the next two
   Status broken_;
   std::vector<std::shared_ptr<void>> in_flight_;
 };

@@ -13,8 +13,8 @@ constexpr size_t kChunksInFlight = 2;
 
 }  // namespace
 
-MpiTransfers::MpiTransfers(MPI_Comm comm, int tag, uint64_t chunk_bytes)
-    : comm_(comm), tag_(tag), chunk_bytes_(chunk_bytes) {}
+MpiTransfers::MpiTransfers(MPI_Comm comm, int tag, uint64_t chunk_bytes, std::mutex& calls)
+    : comm_(comm), tag_(tag), chunk_bytes_(chunk_bytes), calls_(calls) {}
 
 void MpiTransfers::Send(int peer, ByteView message) {
   Add(peer, true, const_cast<uint8_t*>(message.data()), message.size());
@@ -30,29 +30,43 @@ void MpiTransfers::Add(int peer, bool is_send, uint8_t* bytes, uint64_t size) {
 }
 
 Status MpiTransfers::Run(Deadline deadline, Clock& clock) {
-  requests_.assign(messages_.size() * kChunksInFlight, MPI_REQUEST_NULL);
-  expected_bytes_.assign(requests_.size(), 0);
-  std::vector<int> finished(requests_.size());
-  std::vector<MPI_Status> statuses(requests_.size());
-  for (size_t slot = 0; slot < requests_.size(); ++slot) PULSE_RETURN_IF_ERROR(PostNext(slot));
+  const auto locked = [this](auto call) {
+    const std::lock_guard lock(calls_);
+    return call();
+  };
+  PULSE_RETURN_IF_ERROR(locked([this] { return PostAll(); }));
   BackOff back_off(clock);
   while (in_flight_ > 0) {
-    int count = 0;
-    const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                  finished.data(), statuses.data());
-    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return MpiStatus(code, "MPI_Testsome");
-    for (int i = 0; i < count; ++i) {
-      const size_t at = static_cast<size_t>(i);
-      if (code == MPI_SUCCESS) statuses[at].MPI_ERROR = MPI_SUCCESS;  // else MPI leaves it unset
-      const size_t slot = static_cast<size_t>(finished[at]);
-      PULSE_RETURN_IF_ERROR(Complete(slot, statuses[at]));
-      PULSE_RETURN_IF_ERROR(PostNext(slot));
-    }
-    if (count > 0) back_off.Reset();
+    PULSE_ASSIGN_OR_RETURN(const int moved, locked([this] { return Progress(); }));
+    if (moved > 0) back_off.Reset();
     if (in_flight_ > 0 && deadline.Expired()) return DeadlineExceeded("");
-    if (count == 0) back_off.Wait();
+    if (moved == 0) back_off.Wait();
   }
   return OkStatus();
+}
+
+Status MpiTransfers::PostAll() {
+  requests_.assign(messages_.size() * kChunksInFlight, MPI_REQUEST_NULL);
+  expected_bytes_.assign(requests_.size(), 0);
+  finished_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  for (size_t slot = 0; slot < requests_.size(); ++slot) PULSE_RETURN_IF_ERROR(PostNext(slot));
+  return OkStatus();
+}
+
+StatusOr<int> MpiTransfers::Progress() {
+  int count = 0;
+  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                finished_.data(), statuses_.data());
+  if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return MpiStatus(code, "MPI_Testsome");
+  for (int i = 0; i < count; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    if (code == MPI_SUCCESS) statuses_[at].MPI_ERROR = MPI_SUCCESS;  // else MPI leaves it unset
+    const size_t slot = static_cast<size_t>(finished_[at]);
+    PULSE_RETURN_IF_ERROR(Complete(slot, statuses_[at]));
+    PULSE_RETURN_IF_ERROR(PostNext(slot));
+  }
+  return count;
 }
 
 Status MpiTransfers::PostNext(size_t slot) {
@@ -103,6 +117,7 @@ std::vector<int> MpiTransfers::LatePeers() const {
 }
 
 bool MpiTransfers::CancelAll() {
+  const std::lock_guard lock(calls_);
   for (size_t slot = 0; slot < requests_.size(); ++slot) {
     if (requests_[slot] == MPI_REQUEST_NULL) continue;
     // Cancelling sends is deprecated, and Open MPI ignores it.

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <mutex>
 #include <vector>
 
 #include "collective/chunk_plan.h"
@@ -19,8 +20,9 @@ namespace pulse {
 // valid until Run returned OK or CancelAll returned true.
 class MpiTransfers {
  public:
-  // chunk_bytes: 1 to INT_MAX, as MPI counts are ints; equal on both ends.
-  MpiTransfers(MPI_Comm comm, int tag, uint64_t chunk_bytes);
+  // chunk_bytes: 1 to INT_MAX, as MPI counts are ints; equal on both ends. calls: MpiSession's;
+  // must outlive this.
+  MpiTransfers(MPI_Comm comm, int tag, uint64_t chunk_bytes, std::mutex& calls);
   MpiTransfers(const MpiTransfers&) = delete;
   MpiTransfers& operator=(const MpiTransfers&) = delete;
 
@@ -50,16 +52,22 @@ class MpiTransfers {
   };
 
   void Add(int peer, bool is_send, uint8_t* bytes, uint64_t size);
+  // The next three with calls_ held.
+  Status PostAll();
+  StatusOr<int> Progress();  // how many chunks have moved
   Status PostNext(size_t slot);
   Status Complete(size_t slot, const MPI_Status& status);
 
   MPI_Comm comm_;
   int tag_;
   uint64_t chunk_bytes_;
+  std::mutex& calls_;
   std::vector<Message> messages_;
   // Slot s holds a chunk of message s / kChunksInFlight, of expected_bytes_[s].
   std::vector<MPI_Request> requests_;
   std::vector<int> expected_bytes_;
+  std::vector<int> finished_;
+  std::vector<MPI_Status> statuses_;
   uint64_t in_flight_ = 0;
 };
 

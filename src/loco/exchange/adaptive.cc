@@ -12,20 +12,22 @@ namespace pulse::loco {
 
 std::unique_ptr<Exchange> MakeExchange(ExchangeKind kind, Communicator& communicator,
                                        const kernels::KernelTable& kernels, Sites sites,
-                                       uint64_t memory_bytes) {
+                                       uint64_t memory_bytes, uint64_t segments) {
   switch (kind) {
     case ExchangeKind::kDense:
       return std::make_unique<DenseExchange>(communicator, kernels, std::move(sites), memory_bytes);
     case ExchangeKind::kOwnerPartitioned:
       return std::make_unique<OwnerPartitioned>(communicator, kernels, std::move(sites),
-                                                memory_bytes);
+                                                memory_bytes, segments);
     case ExchangeKind::kSiteMerged:
-      return std::make_unique<SiteMerged>(communicator, kernels, std::move(sites), memory_bytes);
+      return std::make_unique<SiteMerged>(communicator, kernels, std::move(sites), memory_bytes,
+                                          segments);
     case ExchangeKind::kSparseAllGather:
     case ExchangeKind::kAuto:
       break;
   }
-  return std::make_unique<SparseAllGather>(communicator, kernels, std::move(sites), memory_bytes);
+  return std::make_unique<SparseAllGather>(communicator, kernels, std::move(sites), memory_bytes,
+                                           segments);
 }
 
 AdaptiveExchange::AdaptiveExchange(Communicator& communicator, const kernels::KernelTable& kernels,

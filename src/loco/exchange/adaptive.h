@@ -7,13 +7,16 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/choice.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
 
-// kind: not kAuto. communicator: one rank per trainer; must outlive the exchange.
+// kind: not kAuto. communicator: one rank per trainer; must outlive the exchange. segments: at
+// least so many where a sparse exchange is large; 1: nothing overlaps.
 std::unique_ptr<Exchange> MakeExchange(ExchangeKind kind, Communicator& communicator,
                                        const kernels::KernelTable& kernels, Sites sites,
-                                       uint64_t memory_bytes);
+                                       uint64_t memory_bytes,
+                                       uint64_t segments = kOverlappingSegments);
 
 struct AdaptiveOptions {
   ExchangeKind kind = ExchangeKind::kAuto;

@@ -93,6 +93,8 @@ TEST_P(EveryExchange, ComputesItWhereSegmentsOverlap) {
   // Above a million entries, in three segments.
   ExpectCanonicalSum(setting(),
                      {{0, 0}, 2 * kSparseBlockElements + 9, SyntheticData::kCancelling, 0.3});
+  ExpectCanonicalSum(setting(),
+                     {{0, 1, 0}, 2 * kSparseBlockElements, SyntheticData::kCancelling, 0.3});
 }
 
 TEST_P(EveryExchange, ComputesItOverArraysShorterThanTheJob) {

@@ -14,41 +14,33 @@ std::span<float> OwnerPartitioned::OwnedBy(std::span<float> sum, size_t r) const
   return sum.subspan(begin, OwnerBegin(sum.size(), r + 1, ranks) - begin);
 }
 
-Status OwnerPartitioned::SumOwned(const Contribution& mine, const AgreedRound& round,
-                                  uint64_t begin, std::span<float> sum, Deadline deadline) {
+Messages OwnerPartitioned::EncodeParts(const Contribution& mine, const AgreedRound& round,
+                                       uint64_t begin, uint64_t end) const {
+  const size_t ranks = static_cast<size_t>(communicator_.size());
+  Messages parts(ranks);
+  for (size_t r = 0; r < ranks; ++r) {
+    parts[r] = EncodePayload({kernels_, round}, mine, begin + OwnerBegin(end - begin, r, ranks),
+                             begin + OwnerBegin(end - begin, r + 1, ranks));
+  }
+  return parts;
+}
+
+StatusOr<Messages> OwnerPartitioned::SumOwned(Messages parts, const AgreedRound& round,
+                                              uint64_t begin, std::span<float> sum) const {
   const size_t ranks = static_cast<size_t>(communicator_.size());
   const size_t me = static_cast<size_t>(communicator_.rank());
-  std::vector<Bytes> parts(ranks);
-  for (size_t r = 0; r < ranks; ++r) {
-    parts[r] = EncodePayload({kernels_, round}, mine, begin + OwnerBegin(sum.size(), r, ranks),
-                             begin + OwnerBegin(sum.size(), r + 1, ranks));
-    traffic_.contribution += parts[r].size();
-    if (r != me) traffic_.sent += parts[r].size();
-  }
-  const std::vector<ByteView> to(parts.begin(), parts.end());
-  std::vector<Bytes> received;
-  PULSE_RETURN_IF_ERROR(communicator_.AllToAll(to, received, deadline));
-  traffic_.received += BytesOfOthers(received, communicator_.rank());
   const std::span<float> owned = OwnedBy(sum, me);
   const uint64_t first = begin + OwnerBegin(sum.size(), me, ranks);
   PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads({kernels_, round}, std::move(received), round.contributes,
+                         DecodePayloads({kernels_, round}, std::move(parts), round.contributes,
                                         first, first + owned.size()));
   FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, owned);
-  return OkStatus();
+  return Messages{EncodePartialSum(owned)};
 }
 
-Status OwnerPartitioned::SumSegment(const Contribution& mine, const AgreedRound& round,
-                                    uint64_t begin, std::span<float> sum, Deadline deadline) {
-  PULSE_RETURN_IF_ERROR(SumOwned(mine, round, begin, sum, deadline));
-  const size_t me = static_cast<size_t>(communicator_.rank());
-  const Bytes encoded = EncodePartialSum(OwnedBy(sum, me));
-  std::vector<Bytes> sums;
-  PULSE_RETURN_IF_ERROR(communicator_.AllGather(encoded, sums, deadline));
-  traffic_.sent += encoded.size() * (sums.size() - 1);
-  traffic_.received += BytesOfOthers(sums, communicator_.rank());
+Status OwnerPartitioned::TakeSums(const Messages& sums, std::span<float> sum) const {
   for (size_t r = 0; r < sums.size(); ++r) {
-    if (r == me) continue;
+    if (static_cast<int>(r) == communicator_.rank()) continue;
     PULSE_RETURN_IF_ERROR(
         Annotate(DecodePartialSum(sums[r], OwnedBy(sum, r)), fmt::format("sum of rank {}", r)));
   }
@@ -58,14 +50,38 @@ Status OwnerPartitioned::SumSegment(const Contribution& mine, const AgreedRound&
 Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
                              std::span<float> sum, Deadline deadline) {
   traffic_ = {};
-  PULSE_ASSIGN_OR_RETURN(const auto borders,
-                         AgreeOnSegments(communicator_, mine, round, sum.size(),
-                                         kBytesPerSummedElement, memory_bytes_, deadline));
-  for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    PULSE_RETURN_IF_ERROR(SumSegment(
-        mine, round, borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]), deadline));
-  }
-  return OkStatus();
+  PULSE_ASSIGN_OR_RETURN(
+      auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(), kBytesPerSummedElement,
+                                    memory_bytes_ / SegmentsAtATime(2), deadline));
+  if (IsWorthOverlapping(round.total_entries())) borders = CutFiner(borders, segments_);
+  const auto segment = [&](size_t i) {
+    return sum.subspan(borders[i], borders[i + 1] - borders[i]);
+  };
+  const auto encode = [&](size_t i, Messages) -> StatusOr<Messages> {
+    return EncodeParts(mine, round, borders[i], borders[i + 1]);
+  };
+  const auto scatter = [&](Messages parts) -> StatusOr<Messages> {
+    const std::vector<ByteView> to(parts.begin(), parts.end());
+    Messages received;
+    PULSE_RETURN_IF_ERROR(communicator_.AllToAll(to, received, deadline));
+    for (const Bytes& part : parts) traffic_.contribution += part.size();
+    traffic_.sent += BytesOfOthers(parts, communicator_.rank());
+    traffic_.received += BytesOfOthers(received, communicator_.rank());
+    return received;
+  };
+  const auto add = [&](size_t i, Messages parts) {
+    return SumOwned(std::move(parts), round, borders[i], segment(i));
+  };
+  const auto gather = [&](Messages mine_summed) -> StatusOr<Messages> {
+    Messages sums;
+    PULSE_RETURN_IF_ERROR(communicator_.AllGather(mine_summed.front(), sums, deadline));
+    traffic_.sent += mine_summed.front().size() * (sums.size() - 1);
+    traffic_.received += BytesOfOthers(sums, communicator_.rank());
+    return sums;
+  };
+  const Stage stages[] = {{encode, scatter}, {add, gather}};
+  return RunPipeline(borders.size() - 1, stages,
+                     [&](size_t i, const Messages& sums) { return TakeSums(sums, segment(i)); });
 }
 
 }  // namespace pulse::loco

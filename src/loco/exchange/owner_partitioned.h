@@ -8,19 +8,22 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
 
 class OwnerPartitioned final : public Exchange {
  public:
-  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers,
-  // equal on all ranks.
+  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers.
+  // segments: at least so many where an exchange is large, so that encoding, sending and adding
+  // overlap. Both equal on all ranks.
   OwnerPartitioned(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-                   uint64_t memory_bytes)
+                   uint64_t memory_bytes, uint64_t segments = kOverlappingSegments)
       : communicator_(communicator),
         kernels_(kernels),
         sites_(std::move(sites)),
-        memory_bytes_(memory_bytes) {}
+        memory_bytes_(memory_bytes),
+        segments_(segments) {}
 
   std::string_view name() const override { return "owner-partitioned"; }
   Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
@@ -28,12 +31,15 @@ class OwnerPartitioned final : public Exchange {
   Traffic traffic() const override { return traffic_; }
 
  private:
-  // Elements [begin, begin + sum.size()) of the whole array.
-  Status SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                    std::span<float> sum, Deadline deadline);
-  // This rank's range of `sum`, added up.
-  Status SumOwned(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                  std::span<float> sum, Deadline deadline);
+  // Of elements [begin, end) of a contribution, each owner's part.
+  Messages EncodeParts(const Contribution& mine, const AgreedRound& round, uint64_t begin,
+                       uint64_t end) const;
+  // Adds up this rank's range of a segment, elements [begin, begin + sum.size()) of the whole
+  // array, and encodes it.
+  StatusOr<Messages> SumOwned(Messages parts, const AgreedRound& round, uint64_t begin,
+                              std::span<float> sum) const;
+  // Puts the other owners' sums in place.
+  Status TakeSums(const Messages& sums, std::span<float> sum) const;
   // Rank r's range of a segment.
   std::span<float> OwnedBy(std::span<float> sum, size_t r) const;
 
@@ -41,6 +47,7 @@ class OwnerPartitioned final : public Exchange {
   kernels::KernelTable kernels_;
   Sites sites_;
   uint64_t memory_bytes_;
+  uint64_t segments_;
   Traffic traffic_;
 };
 

@@ -10,35 +10,31 @@
 namespace pulse::loco {
 
 SiteMerged::SiteMerged(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-                       uint64_t memory_bytes)
+                       uint64_t memory_bytes, uint64_t segments)
     : communicator_(communicator),
       kernels_(kernels),
       sites_(std::move(sites)),
       memory_bytes_(memory_bytes),
+      segments_(segments),
       me_(static_cast<size_t>(communicator.rank())) {
   while (std::count(sites_[my_site_].begin(), sites_[my_site_].end(), me_) == 0) ++my_site_;
 }
 
-Status SiteMerged::Send(ByteView message, std::span<const size_t> to, std::vector<Bytes>& received,
-                        Deadline deadline) {
+StatusOr<Messages> SiteMerged::Send(const Messages& message, std::span<const size_t> to,
+                                    Deadline deadline) {
   std::vector<ByteView> messages(static_cast<size_t>(communicator_.size()));
   for (const size_t r : to) {
-    messages[r] = message;
-    if (r != me_) traffic_.sent += message.size();
+    messages[r] = message.front();
+    if (r != me_) traffic_.sent += message.front().size();
   }
+  Messages received;
   PULSE_RETURN_IF_ERROR(communicator_.AllToAll(messages, received, deadline));
   traffic_.received += BytesOfOthers(received, communicator_.rank());
-  return OkStatus();
+  return received;
 }
 
-Status SiteMerged::SumSite(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                           std::span<float> sum, Deadline deadline) {
-  const size_t leader = LeaderOf(my_site_);
-  const Bytes payload = EncodePayload({kernels_, round}, mine, begin, begin + sum.size());
-  traffic_.contribution += payload.size();
-  std::vector<Bytes> payloads;
-  PULSE_RETURN_IF_ERROR(Send(payload, {&leader, 1}, payloads, deadline));
-  if (!IsLeader()) return OkStatus();
+Status SiteMerged::SumSite(Messages payloads, const AgreedRound& round, uint64_t begin,
+                           std::span<float> sum) const {
   std::vector<uint8_t> of_site(round.contributes.size());
   for (const uint32_t k : sites_[my_site_]) of_site[k] = round.contributes[k];
   PULSE_ASSIGN_OR_RETURN(const auto updates, DecodePayloads({kernels_, round}, std::move(payloads),
@@ -47,59 +43,76 @@ Status SiteMerged::SumSite(const Contribution& mine, const AgreedRound& round, u
   return OkStatus();
 }
 
-Status SiteMerged::SumSites(std::span<float> sum, Deadline deadline) {
-  Bytes mine;
-  std::vector<size_t> leaders;
-  if (IsLeader()) {
-    mine = EncodePartialSum(sum);
-    for (size_t s = 0; s < sites_.size(); ++s) leaders.push_back(LeaderOf(s));
-  }
-  std::vector<Bytes> sums;
-  PULSE_RETURN_IF_ERROR(Send(mine, leaders, sums, deadline));
-  if (!IsLeader()) return OkStatus();
+Status SiteMerged::SumSites(Messages sums, std::span<float> sum) const {
   std::fill(sum.begin(), sum.end(), 0.0f);
-  scratch_.resize(sum.size());
+  std::vector<float> of_site(sum.size());
   for (size_t s = 0; s < sites_.size(); ++s) {
     PULSE_RETURN_IF_ERROR(
-        Annotate(DecodePartialSum(sums[LeaderOf(s)], scratch_), fmt::format("sum of site {}", s)));
-    kernels_.reduce.add_dense(sum, scratch_);
+        Annotate(DecodePartialSum(sums[LeaderOf(s)], of_site), fmt::format("sum of site {}", s)));
+    kernels_.reduce.add_dense(sum, of_site);
     sums[LeaderOf(s)] = Bytes();
   }
   return OkStatus();
 }
 
-Status SiteMerged::HandRound(std::span<float> sum, Deadline deadline) {
-  Bytes total;
-  std::vector<size_t> members;
-  if (IsLeader() && sites_[my_site_].size() > 1) {
-    total = EncodePartialSum(sum);
-    members.assign(sites_[my_site_].begin() + 1, sites_[my_site_].end());
-  }
-  std::vector<Bytes> totals;
-  PULSE_RETURN_IF_ERROR(Send(total, members, totals, deadline));
-  if (IsLeader()) return OkStatus();
-  return Annotate(DecodePartialSum(totals[LeaderOf(my_site_)], sum), "sum of the site's leader");
-}
-
-Status SiteMerged::SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                              std::span<float> sum, Deadline deadline) {
-  PULSE_RETURN_IF_ERROR(SumSite(mine, round, begin, sum, deadline));
-  // Which steps there are is the same on all ranks.
-  if (sites_.size() > 1) PULSE_RETURN_IF_ERROR(SumSites(sum, deadline));
-  return HandRound(sum, deadline);
+Messages SiteMerged::EncodeSum(std::span<const float> sum, bool wanted) const {
+  return {IsLeader() && wanted ? EncodePartialSum(sum) : Bytes()};
 }
 
 Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
                        Deadline deadline) {
   traffic_ = {};
-  PULSE_ASSIGN_OR_RETURN(const auto borders,
-                         AgreeOnSegments(communicator_, mine, round, sum.size(),
-                                         kBytesPerSummedElement, memory_bytes_, deadline));
-  for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    PULSE_RETURN_IF_ERROR(SumSegment(
-        mine, round, borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]), deadline));
+  // Which stages there are is the same on all ranks.
+  const bool several = sites_.size() > 1;
+  PULSE_ASSIGN_OR_RETURN(
+      auto borders, AgreeOnSegments(communicator_, mine, round, sum.size(), kBytesPerSummedElement,
+                                    memory_bytes_ / SegmentsAtATime(several ? 3 : 2), deadline));
+  if (IsWorthOverlapping(round.total_entries())) borders = CutFiner(borders, segments_);
+  const auto segment = [&](size_t i) {
+    return sum.subspan(borders[i], borders[i + 1] - borders[i]);
+  };
+  const size_t leader = LeaderOf(my_site_);
+  std::vector<size_t> leaders, members;
+  if (IsLeader()) {
+    for (size_t s = 0; s < sites_.size(); ++s) leaders.push_back(LeaderOf(s));
+    members.assign(sites_[my_site_].begin() + 1, sites_[my_site_].end());
   }
-  return OkStatus();
+  const bool has_members = !members.empty();
+
+  const Stage to_leader = {
+      [&](size_t i, Messages) -> StatusOr<Messages> {
+        return Messages{EncodePayload({kernels_, round}, mine, borders[i], borders[i + 1])};
+      },
+      [&](const Messages& payload) -> StatusOr<Messages> {
+        traffic_.contribution += payload.front().size();
+        return Send(payload, {&leader, 1}, deadline);
+      }};
+  const Stage between_leaders = {
+      [&](size_t i, Messages payloads) -> StatusOr<Messages> {
+        if (IsLeader()) {
+          PULSE_RETURN_IF_ERROR(SumSite(std::move(payloads), round, borders[i], segment(i)));
+        }
+        return EncodeSum(segment(i), true);
+      },
+      [&](const Messages& sum_of_site) { return Send(sum_of_site, leaders, deadline); }};
+  const Stage to_members = {
+      [&](size_t i, Messages received) -> StatusOr<Messages> {
+        if (IsLeader()) {
+          PULSE_RETURN_IF_ERROR(several
+                                    ? SumSites(std::move(received), segment(i))
+                                    : SumSite(std::move(received), round, borders[i], segment(i)));
+        }
+        return EncodeSum(segment(i), has_members);
+      },
+      [&](const Messages& total) { return Send(total, members, deadline); }};
+
+  const Stage all[] = {to_leader, between_leaders, to_members}, in_one[] = {to_leader, to_members};
+  return RunPipeline(borders.size() - 1, several ? std::span<const Stage>(all) : in_one,
+                     [&](size_t i, const Messages& totals) {
+                       if (IsLeader()) return OkStatus();
+                       return Annotate(DecodePartialSum(totals[leader], segment(i)),
+                                       "sum of the site's leader");
+                     });
 }
 
 }  // namespace pulse::loco

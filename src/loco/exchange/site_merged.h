@@ -9,15 +9,17 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
 
 class SiteMerged final : public Exchange {
  public:
-  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers,
-  // equal on all ranks.
+  // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers.
+  // segments: at least so many where an exchange is large, so that encoding, sending and adding
+  // overlap. Both equal on all ranks.
   SiteMerged(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-             uint64_t memory_bytes);
+             uint64_t memory_bytes, uint64_t segments = kOverlappingSegments);
 
   std::string_view name() const override { return "site-merged"; }
   Status Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
@@ -27,27 +29,23 @@ class SiteMerged final : public Exchange {
  private:
   size_t LeaderOf(size_t site) const { return sites_[site].front(); }
   bool IsLeader() const { return me_ == LeaderOf(my_site_); }
-  // Elements [begin, begin + sum.size()) of the whole array.
-  Status SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                    std::span<float> sum, Deadline deadline);
-  // On leaders: `sum` becomes the site's.
-  Status SumSite(const Contribution& mine, const AgreedRound& round, uint64_t begin,
-                 std::span<float> sum, Deadline deadline);
-  // On leaders: from the site's sum to the total.
-  Status SumSites(std::span<float> sum, Deadline deadline);
-  // From leaders to the others of their sites.
-  Status HandRound(std::span<float> sum, Deadline deadline);
-  // Sends `message` to the ranks of `to`, counted; nothing to others.
-  Status Send(ByteView message, std::span<const size_t> to, std::vector<Bytes>& received,
-              Deadline deadline);
+  // On leaders: `sum`, elements [begin, begin + sum.size()) of the whole array, becomes the site's.
+  Status SumSite(Messages payloads, const AgreedRound& round, uint64_t begin,
+                 std::span<float> sum) const;
+  // On leaders: from the sites' sums to the total.
+  Status SumSites(Messages sums, std::span<float> sum) const;
+  // What a leader sends of a finished sum; nothing from others, or where nobody waits for it.
+  Messages EncodeSum(std::span<const float> sum, bool wanted) const;
+  // Sends the one message to the ranks of `to`, counted; nothing to others.
+  StatusOr<Messages> Send(const Messages& message, std::span<const size_t> to, Deadline deadline);
 
   Communicator& communicator_;
   kernels::KernelTable kernels_;
   Sites sites_;
   uint64_t memory_bytes_;
+  uint64_t segments_;
   size_t me_;
   size_t my_site_ = 0;
-  std::vector<float> scratch_;  // another site's sum
   Traffic traffic_;
 };
 

@@ -9,19 +9,17 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
 
 class SparseAllGather final : public Exchange {
  public:
-  // Fewer segments than this leave too little to overlap, more cost a call's latency each.
-  static constexpr uint64_t kSegments = 8;
-
   // communicator: one rank per trainer; must outlive this. memory_bytes: bound of the buffers.
   // segments: at least so many where an exchange is large, so that encoding, sending and adding
   // overlap. Both equal on all ranks.
   SparseAllGather(Communicator& communicator, const kernels::KernelTable& kernels, Sites sites,
-                  uint64_t memory_bytes, uint64_t segments = kSegments)
+                  uint64_t memory_bytes, uint64_t segments = kOverlappingSegments)
       : communicator_(communicator),
         kernels_(kernels),
         sites_(std::move(sites)),
