@@ -45,11 +45,7 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
                          loco::OnNonFiniteFromName(config.loco.on_trainer_error));
   options.rounds = config.loco.rounds;
   options.local_steps = config.loco.local_steps;
-  options.inner = {.learning_rate = config.adam.learning_rate,
-                   .beta1 = config.adam.beta1,
-                   .beta2 = config.adam.beta2,
-                   .epsilon = config.adam.epsilon,
-                   .weight_decay = config.adam.weight_decay};
+  options.inner = AdamWOf(config);
   options.outer = {.learning_rate = config.loco.outer_learning_rate,
                    .momentum = config.loco.outer_momentum};
   options.gate_open = config.loco.open_gate;
