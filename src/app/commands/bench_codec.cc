@@ -16,13 +16,14 @@
 #include "app/timing.h"
 #include "app/torch_plugin.h"
 #include "core/workers.h"
+#include "sync/view.h"
 
 namespace pulse {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kBlock = uint64_t{1} << 20;
+constexpr uint64_t kBlock = kCellBytes / 2;  // words that publishers and followers code at a time
 
 struct BenchCodecArguments {
   uint64_t elements = uint64_t{16} << 20;
