@@ -58,6 +58,7 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
   options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
   options.ranks_per_trainer = static_cast<uint32_t>(config.loco.ranks_per_trainer);
   options.micro_batches = static_cast<uint32_t>(config.trainer.micro_batches);
+  options.threads = static_cast<uint32_t>(config.loco.threads);
   options.seed = config.run.seed;
   options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
   options.start_deadline_ms = static_cast<int64_t>(config.loco.long_deadline_ms);

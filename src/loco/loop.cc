@@ -10,7 +10,8 @@
 namespace pulse::loco {
 namespace {
 
-constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
+constexpr uint64_t kRangeElements = uint64_t{1} << 15;  // that a thread takes at least
+constexpr size_t kBroadcastBytes = size_t{64} << 20;    // at a time: bounds the buffers' memory
 
 AdaptiveOptions ExchangeOptions(const Options& options, uint32_t trainers) {
   const bool sends_everything = options.mode != Mode::kPulseLoco;
@@ -70,13 +71,14 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       logger_(logger),
       masters_(std::move(masters)),
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
+      workers_(options_.threads),
       ranks_(trainer_group_ ? &*trainer_group_ : nullptr, masters_.elements(),
              kernels_.reduce.add_dense),
       state_(State::Zero(options_.mode, ranks_.range().length())),
-      inner_(options_, kernels_, clock_, trainer, ranks_, this->trainer(), trainers()),
-      pseudo_gradient_(kernels_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
+      inner_(options_, kernels_, clock_, trainer, ranks_, workers_, this->trainer(), trainers()),
+      pseudo_gradient_(kernels_, workers_, CutRuns(runs, ranks_.range().begin, ranks_.range().end),
                        options_.gate_open, options_.rounded_values),
-      outer_(options_.outer, trainers(), kernels_,
+      outer_(options_.outer, trainers(), kernels_, workers_,
              CutRuns(runs, ranks_.range().begin, ranks_.range().end)),
       exchange_(peers_ ? *peers_ : communicator_, kernels_, ExchangeOptions(options_, trainers())),
       scratch_(ranks_.range().length()) {
@@ -126,9 +128,9 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   row.step = 1;
   if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
   const auto arrays = SharedArrays();
-  PULSE_ASSIGN_OR_RETURN(const auto closings,
-                         CloseRound(communicator_, masters_, arrays, DigestsOf(masters_, arrays),
-                                    {}, NextDeadline(), shards()));
+  PULSE_ASSIGN_OR_RETURN(const auto closings, CloseRound(communicator_, masters_, arrays,
+                                                         DigestsOf(masters_, arrays, workers_), {},
+                                                         NextDeadline(), shards()));
   if (resumed && resumed->theta != closings.front().theta) {
     return DataLoss(
         "theta as it was read from the checkpoint has another digest than was committed");
@@ -148,7 +150,7 @@ Status Loop::StartAnew(RankStatus row, Deadline deadline) {
       logger_.warn("there is no checkpoint to resume: starting from the beginning");
     }
     local = Annotate(trainer_.InitialWeights(WholeTheta()), "initial weights");
-    if (local.ok() && !AllBelow(WholeTheta(), kWeightBound)) {
+    if (local.ok() && !AllBelow(workers_, WholeTheta(), kWeightBound)) {
       local = InvalidArgument("the initial weights are not finite");
     }
   }
@@ -366,7 +368,10 @@ Status Loop::DdpRound(Round& round) {
     if (round.decision.contributors == 0) continue;
     PULSE_RETURN_IF_ERROR(SumContributions(round, mine));
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
-    kernels_.reduce.mean(scratch_, static_cast<float>(trainers()));
+    RunRanges(workers_, scratch_.size(), kRangeElements, [&](uint64_t begin, uint64_t end) {
+      kernels_.reduce.mean(std::span(scratch_).subspan(begin, end - begin),
+                           static_cast<float>(trainers()));
+    });
     inner_.Step(state_, state_.theta, scratch_);
     PULSE_RETURN_IF_ERROR(GatherTheta(NextDeadline()));
   }
@@ -381,7 +386,7 @@ Status Loop::Close(Round& round) {
   std::vector<Digest> digests;
   {
     const PhaseTimer timer(clock_, round.closing.seconds.digest);
-    digests = DigestsOf(masters_, arrays);
+    digests = DigestsOf(masters_, arrays, workers_);
   }
   double waited = 0;
   {
@@ -393,7 +398,7 @@ Status Loop::Close(Round& round) {
     report.theta = closings.front().theta;
   }
   // The same theta on all ranks: they all stop here or none does.
-  if (!AllBelow(state_.WholeTheta(), kWeightBound)) {
+  if (!AllBelow(workers_, state_.WholeTheta(), kWeightBound)) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }
   if (!report.skipped) exchange_.Learn(report.slowest.exchange);

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/schema.h"
 #include "core/status.h"
+#include "core/workers.h"
 #include "kernels/kernels.h"
 #include "loco/checkpoint/checkpointer.h"
 #include "loco/exchange/adaptive.h"
@@ -114,6 +115,7 @@ class Loop {
   Logger& logger_;
   ModelSchema masters_;
   Fingerprint fingerprint_;
+  Workers workers_;
   TrainerRanks ranks_;
   State state_;
   InnerPhase inner_;
