@@ -104,5 +104,8 @@ function(pulse_test name)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 60)
   endif()
+  if(CMAKE_CROSSCOMPILING)  # emulated
+    math(EXPR A_TIMEOUT "10 * ${A_TIMEOUT}")
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
 endfunction()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <thread>
 
 #include "app/exit_code.h"
 #include "app/facts.h"
@@ -20,6 +21,9 @@ void PrintError(std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');  // one line, whatever a library said
   fmt::print(stderr, "pulseloco: {}\n", message);
 }
+
+constexpr uint64_t kProgramMib = 64;  // measured: libraries and heap of an idle command
+constexpr uint64_t kWorkerMib = 64;   // scratch of one worker (sync/view.h, kCellBytes)
 
 }  // namespace
 
@@ -44,10 +48,23 @@ void AddMemoryOption(CLI::App& command, uint64_t& memory_mib) {
 }
 
 uint64_t BlobBytes(uint64_t memory_mib, int threads) {
-  constexpr uint64_t kProgramMib = 64;  // measured: libraries and heap of an idle command
-  constexpr uint64_t kWorkerMib = 64;   // scratch of one worker (sync/view.h, kCellBytes)
   const uint64_t fixed = kProgramMib + kWorkerMib * static_cast<uint64_t>(threads);
   return (memory_mib > fixed ? memory_mib - fixed : 1) << 20;
+}
+
+void AddThreadCountOption(CLI::App& command, int& threads) {
+  threads = 0;
+  command
+      .add_option("--threads", threads,
+                  "Threads; 0: the machine's, as many as half of --memory has scratch for")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+int ThreadsWithin(uint64_t memory_mib, int asked) {
+  if (asked > 0) return asked;
+  const uint64_t machine = std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<int>(std::clamp<uint64_t>(memory_mib / 2 / kWorkerMib, 1, machine));
 }
 
 int RunCommandLine(int argc, char** argv) {

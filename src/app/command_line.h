@@ -32,6 +32,10 @@ void AddMemoryOption(CLI::App& command, uint64_t& memory_mib);
 // itself.
 uint64_t BlobBytes(uint64_t memory_mib, int threads);
 
+// --threads: by default the machine's, as far as the bound of memory has scratch for them.
+void AddThreadCountOption(CLI::App& command, int& threads);
+int ThreadsWithin(uint64_t memory_mib, int asked);  // asked: 0 for the default
+
 void AddTrain(CLI::App& app, Environment& env, Action& chosen);
 void AddEvaluate(CLI::App& app, Environment& env, Action& chosen);
 void AddReport(CLI::App& app, Environment& env, Action& chosen);

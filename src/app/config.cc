@@ -190,6 +190,8 @@ std::vector<Field> LocoFields(RunConfig& c) {
             "bound of a rank's buffers in an exchange, MiB; longer arrays go in segments"),
       Whole("loco.ranks_per_trainer", &c.loco.ranks_per_trainer, 1, 1024,
             "ranks that share a trainer's micro-batches and state; a power of two"),
+      Whole("loco.threads", &c.loco.threads, 1, 1024,
+            "of a rank, for its passes over weights. No bit depends on it"),
       Duration("loco.deadline", &c.loco.deadline_ms, 100, 86'400'000,
                "longest silence of another rank, a round's computing included"),
       Duration(

@@ -39,6 +39,7 @@ struct RunConfig {
     std::string values = "exact";
     uint64_t exchange_memory_mib = 512;
     uint64_t ranks_per_trainer = 1;  // R
+    uint64_t threads = 1;
     uint64_t deadline_ms = 300'000;
     uint64_t long_deadline_ms = 3'600'000;
   } loco;

@@ -1,5 +1,7 @@
 #include "app/loco_options.h"
 
+#include "app/parts.h"
+
 namespace pulse {
 
 StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
@@ -13,11 +15,7 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
                          loco::OnNonFiniteFromName(config.loco.on_trainer_error));
   options.rounds = config.loco.rounds;
   options.local_steps = config.loco.local_steps;
-  options.inner = {.learning_rate = config.adam.learning_rate,
-                   .beta1 = config.adam.beta1,
-                   .beta2 = config.adam.beta2,
-                   .epsilon = config.adam.epsilon,
-                   .weight_decay = config.adam.weight_decay};
+  options.inner = AdamWOf(config);
   options.outer = {.learning_rate = config.loco.outer_learning_rate,
                    .momentum = config.loco.outer_momentum};
   options.gate_open = config.loco.open_gate;
@@ -30,6 +28,7 @@ StatusOr<loco::Options> LocoOptions(const RunConfig& config) {
   options.exchange_memory_bytes = config.loco.exchange_memory_mib << 20;
   options.ranks_per_trainer = static_cast<uint32_t>(config.loco.ranks_per_trainer);
   options.micro_batches = static_cast<uint32_t>(config.trainer.micro_batches);
+  options.threads = static_cast<uint32_t>(config.loco.threads);
   options.seed = config.run.seed;
   options.deadline_ms = static_cast<int64_t>(config.loco.deadline_ms);
   options.start_deadline_ms = static_cast<int64_t>(config.loco.long_deadline_ms);

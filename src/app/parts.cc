@@ -88,6 +88,14 @@ StatusOr<std::string> ReadTrustedKey(Filesystem& fs, const std::string& path) {
   return PublicKeyHex(AsText(pem));
 }
 
+kernels::AdamWOptions AdamWOf(const RunConfig& config) {
+  return {.learning_rate = config.adam.learning_rate,
+          .beta1 = config.adam.beta1,
+          .beta2 = config.adam.beta2,
+          .epsilon = config.adam.epsilon,
+          .weight_decay = config.adam.weight_decay};
+}
+
 StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,
                                                std::function<void(uint64_t, uint64_t)> progress) {
   if (config.trainer.kind == "wordle") return MakeWordle(config, std::move(progress));

@@ -10,6 +10,7 @@
 #include "app/config.h"
 #include "core/clock.h"
 #include "core/status.h"
+#include "kernels/adamw/adamw.h"
 #include "store/filesystem.h"
 #include "store/store.h"
 #include "sync/signature.h"
@@ -31,6 +32,9 @@ StatusOr<std::unique_ptr<Store>> OpenBucket(std::string_view uri, BucketAccess a
 // digits. An empty path gives none.
 StatusOr<std::shared_ptr<const SigningKey>> ReadSigningKey(Filesystem& fs, const std::string& path);
 StatusOr<std::string> ReadTrustedKey(Filesystem& fs, const std::string& path);
+
+// The local optimizer's options.
+kernels::AdamWOptions AdamWOf(const RunConfig& config);
 
 // progress: called during a long start (the warm start) with steps done and in all.
 StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const RunConfig& config,

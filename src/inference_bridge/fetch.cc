@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "core/sha256.h"
-#include "inference_bridge/in_order_bytes.h"
 #include "sync/byte_sources.h"
+#include "sync/in_order_bytes.h"
 
 namespace pulse {
 namespace {

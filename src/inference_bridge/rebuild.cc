@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "inference_bridge/in_order_bytes.h"
+#include "sync/in_order_bytes.h"
 
 namespace pulse {
 

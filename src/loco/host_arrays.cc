@@ -5,6 +5,11 @@
 #include "loco/round_closing.h"
 
 namespace pulse::loco {
+namespace {
+
+constexpr uint64_t kRangeElements = uint64_t{1} << 15;  // that a thread takes at least
+
+}  // namespace
 
 AdaptiveOptions ExchangeOptionsFor(const Options& options, uint32_t trainers) {
   const bool sends_everything = options.mode != Mode::kPulseLoco;
@@ -22,13 +27,15 @@ HostArrays::HostArrays(const ArraysParts& parts)
     : options_(parts.options),
       kernels_(parts.kernels),
       trainers_(parts.trainers),
+      workers_(options_.threads),
       ranks_(parts.trainer_group, parts.masters.elements(), kernels_.reduce.add_dense),
       state_(State::Zero(options_.mode, ranks_.range().length())),
-      inner_(options_, kernels_, parts.clock, parts.trainer, ranks_, parts.trainer_index,
+      inner_(options_, kernels_, parts.clock, parts.trainer, ranks_, workers_, parts.trainer_index,
              parts.trainers),
-      pseudo_gradient_(kernels_, CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end),
+      pseudo_gradient_(kernels_, workers_,
+                       CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end),
                        options_.gate_open, options_.rounded_values),
-      outer_(options_.outer, parts.trainers, kernels_,
+      outer_(options_.outer, parts.trainers, kernels_, workers_,
              CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end)),
       exchange_(parts.peers, kernels_, ExchangeOptionsFor(options_, parts.trainers)),
       scratch_(ranks_.range().length()) {
@@ -105,7 +112,10 @@ StatusOr<uint64_t> HostArrays::TakeOuterStep(Deadline deadline) {
 }
 
 Status HostArrays::TakeDdpStep(Deadline deadline) {
-  kernels_.reduce.mean(scratch_, static_cast<float>(trainers_));
+  RunRanges(workers_, scratch_.size(), kRangeElements, [&](uint64_t begin, uint64_t end) {
+    kernels_.reduce.mean(std::span(scratch_).subspan(begin, end - begin),
+                         static_cast<float>(trainers_));
+  });
   inner_.Step(state_, state_.theta, scratch_);
   return GatherTheta(deadline);
 }
@@ -116,11 +126,11 @@ StatusOr<uint64_t> HostArrays::CountChanged() {
 
 StatusOr<std::vector<Digest>> HostArrays::Digests(const ModelSchema& masters,
                                                   Deadline /*deadline*/) {
-  return DigestsOf(masters, SharedArraysOf(options_.mode, state_, ranks_.range().begin));
+  return DigestsOf(masters, SharedArraysOf(options_.mode, state_, ranks_.range().begin), workers_);
 }
 
 StatusOr<bool> HostArrays::ThetaIsUsable(Deadline /*deadline*/) {
-  return AllBelow(state_.WholeTheta(), kWeightBound);
+  return AllBelow(workers_, state_.WholeTheta(), kWeightBound);
 }
 
 }  // namespace pulse::loco

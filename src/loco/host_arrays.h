@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/sparse_update.h"
+#include "core/workers.h"
 #include "loco/arrays.h"
 #include "loco/exchange/adaptive.h"
 #include "loco/inner_phase.h"
@@ -49,6 +50,7 @@ class HostArrays final : public Arrays {
   const Options& options_;
   kernels::KernelTable kernels_;
   uint32_t trainers_;
+  Workers workers_;
   TrainerRanks ranks_;
   State state_;
   InnerPhase inner_;

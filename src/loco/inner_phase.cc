@@ -1,9 +1,25 @@
 #include "loco/inner_phase.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 namespace pulse::loco {
+namespace {
+
+// Elements that a thread takes at least: far more work than it costs to wake it.
+constexpr uint64_t kGranule = uint64_t{1} << 15;
+
+void Copy(Workers& workers, std::span<const float> from, std::vector<float>& to) {
+  to.resize(from.size());
+  RunRanges(workers, from.size(), kGranule, [&](uint64_t begin, uint64_t end) {
+    std::copy(from.begin() + static_cast<ptrdiff_t>(begin),
+              from.begin() + static_cast<ptrdiff_t>(end),
+              to.begin() + static_cast<ptrdiff_t>(begin));
+  });
+}
+
+}  // namespace
 
 bool AllBelow(std::span<const float> x, float bound) {
   // |x| as an integer is ordered like |x|, NaNs above all; the difference is negative while below.
@@ -15,14 +31,23 @@ bool AllBelow(std::span<const float> x, float bound) {
   return all_negative < 0;
 }
 
+bool AllBelow(Workers& workers, std::span<const float> x, float bound) {
+  std::atomic<bool> all = true;
+  RunRanges(workers, x.size(), kGranule, [&](uint64_t begin, uint64_t end) {
+    if (!AllBelow(x.subspan(begin, end - begin), bound)) all = false;
+  });
+  return all;
+}
+
 InnerPhase::InnerPhase(const Options& options, const kernels::KernelTable& kernels,
-                       const Clock& clock, Trainer& trainer, TrainerRanks& ranks,
+                       const Clock& clock, Trainer& trainer, TrainerRanks& ranks, Workers& workers,
                        uint32_t trainer_index, uint32_t trainers)
     : options_(options),
       kernels_(kernels),
       clock_(clock),
       trainer_(trainer),
       ranks_(ranks),
+      workers_(workers),
       trainer_index_(trainer_index),
       trainers_(trainers) {}
 
@@ -93,21 +118,24 @@ Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
   }
   if (!result.finite) return OkStatus();
   PULSE_ASSIGN_OR_RETURN(result.finite,
-                         ranks_.All(AllBelow(gradient, kGradientBound), NextDeadline()));
+                         ranks_.All(AllBelow(workers_, gradient, kGradientBound), NextDeadline()));
   return OkStatus();
 }
 
 void InnerPhase::Step(State& state, std::span<float> w, std::span<const float> gradient) const {
   ++state.step;
-  kernels_.adamw(kernels::AdamWScalars::At(options_.inner, state.step), w, state.m, state.v,
-                 gradient);
+  const auto scalars = kernels::AdamWScalars::At(options_.inner, state.step);
+  RunRanges(workers_, w.size(), kGranule, [&](uint64_t begin, uint64_t end) {
+    const auto part = [&](auto&& array) { return std::span(array).subspan(begin, end - begin); };
+    kernels_.adamw(scalars, part(w), part(state.m), part(state.v), part(gradient));
+  });
 }
 
 StatusOr<InnerResult> InnerPhase::Run(State& state, std::span<float> gradient) {
-  state.w = state.theta;
+  Copy(workers_, state.theta, state.w);
   if (options_.on_non_finite == OnNonFinite::kDrop) {
-    m_before_ = state.m;
-    v_before_ = state.v;
+    Copy(workers_, state.m, m_before_);
+    Copy(workers_, state.v, v_before_);
     step_before_ = state.step;
   }
   const bool alone = ranks_.ranks() == 1;
@@ -124,9 +152,10 @@ StatusOr<InnerResult> InnerPhase::Run(State& state, std::span<float> gradient) {
     if (!result.finite) return result;
     Step(state, state.w, gradient);
   }
-  PULSE_ASSIGN_OR_RETURN(result.finite, ranks_.All(AllBelow(state.w, kWeightBound) &&
-                                                       AllBelow(state.residual, kWeightBound),
-                                                   NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(result.finite,
+                         ranks_.All(AllBelow(workers_, state.w, kWeightBound) &&
+                                        AllBelow(workers_, state.residual, kWeightBound),
+                                    NextDeadline()));
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/deadline.h"
 #include "core/status.h"
+#include "core/workers.h"
 #include "kernels/kernels.h"
 #include "loco/options.h"
 #include "loco/state.h"
@@ -24,6 +25,7 @@ inline constexpr float kWeightBound = 0x1p126f;
 
 // True if all |x| < bound, a positive normal number; false for any NaN.
 bool AllBelow(std::span<const float> x, float bound);
+bool AllBelow(Workers& workers, std::span<const float> x, float bound);
 
 struct InnerResult {
   Metrics metrics;     // summed over the steps taken
@@ -39,9 +41,10 @@ struct InnerResult {
 // trainers that compute ranges.
 class InnerPhase {
  public:
-  // trainer and ranks must outlive this.
+  // trainer, ranks and workers must outlive this.
   InnerPhase(const Options& options, const kernels::KernelTable& kernels, const Clock& clock,
-             Trainer& trainer, TrainerRanks& ranks, uint32_t trainer_index, uint32_t trainers);
+             Trainer& trainer, TrainerRanks& ranks, Workers& workers, uint32_t trainer_index,
+             uint32_t trainers);
 
   // w <- theta, then H steps on w, m, v. gradient: scratch of as many elements. Stops at the first
   // gradient that is not usable, before it touches m and v; `finite` is then false on all the
@@ -78,6 +81,7 @@ class InnerPhase {
   const Clock& clock_;
   Trainer& trainer_;
   TrainerRanks& ranks_;
+  Workers& workers_;
   uint32_t trainer_index_;
   uint32_t trainers_;
   std::vector<float> m_before_, v_before_;

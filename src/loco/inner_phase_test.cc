@@ -45,7 +45,7 @@ class InnerPhaseTest : public testing::Test {
   StatusOr<InnerResult> RunOnce() {
     trainer_ = *SyntheticTrainer::Make(synthetic_);
     phase_ = std::make_unique<InnerPhase>(options_, *kernels::ChooseKernels("auto"), clock_,
-                                          *trainer_, ranks_, 2, 5);
+                                          *trainer_, ranks_, workers_, 2, 5);
     std::vector<float> gradient(300);
     return phase_->Run(state_, gradient);
   }
@@ -55,6 +55,7 @@ class InnerPhaseTest : public testing::Test {
   State state_ = State::Zero(Mode::kPulseLoco, 300);
   RealClock clock_;
   TrainerRanks ranks_{nullptr, 300, nullptr};
+  Workers workers_{1};
   std::unique_ptr<SyntheticTrainer> trainer_;
   std::unique_ptr<InnerPhase> phase_;
 };

@@ -136,6 +136,9 @@ Status Validate(const Options& options, uint32_t trainers) {
         "on_trainer_error is drop and on_non_finite stop; expected drop for both");
   }
   PULSE_RETURN_IF_ERROR(ValidateSites(options.sites, trainers));
+  if (options.threads < 1 || options.threads > 1024) {
+    return InvalidArgument("threads is {}; expected 1 to 1024", options.threads);
+  }
   if (!std::has_single_bit(options.micro_batches)) {
     return InvalidArgument("micro_batches is {}; expected a power of two", options.micro_batches);
   }

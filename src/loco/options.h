@@ -68,6 +68,9 @@ struct Options {
   // Empty: one site.
   std::vector<uint32_t> sites;
 
+  // Of this rank, for its passes over weights. No bit of any result depends on it.
+  uint32_t threads = 1;
+
   // Algorithm of the exchanges; kAuto: by estimate in pulseloco, dense in diloco and ddp. No bit of
   // any result depends on it.
   ExchangeKind exchange = ExchangeKind::kAuto;

@@ -6,17 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "core/workers.h"
 #include "kernels/kernels.h"
 #include "loco/options.h"
 #include "loco/view_runs.h"
 
 namespace pulse::loco {
 
-// Holds its scratch; not thread-safe.
+// Not thread-safe.
 class OuterPhase {
  public:
+  // workers must outlive this.
   OuterPhase(const OuterOptions& options, uint32_t trainers, const kernels::KernelTable& kernels,
-             std::vector<ViewRun> runs);
+             Workers& workers, std::vector<ViewRun> runs);
 
   // g = sum / trainers; momentum = mu * momentum + g; theta -= lr * (g + mu * momentum). Equal
   // lengths, those of the schema. Returns how many elements' views this changed.
@@ -28,9 +30,8 @@ class OuterPhase {
  private:
   kernels::OuterScalars scalars_;
   kernels::KernelTable kernels_;
+  Workers& workers_;
   std::vector<ViewRun> runs_;
-  ViewComparer comparer_;
-  std::vector<float> before_;
 };
 
 }  // namespace pulse::loco

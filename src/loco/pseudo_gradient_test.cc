@@ -66,7 +66,8 @@ uint16_t ViewBits(float x) {  // finite values only
 TEST(PseudoGradient, SplitsSIntoSentAndHeldBitForBit) {
   Data data;
   const std::vector<float> before = data.residual;
-  PseudoGradient gate(Kernels(), data.runs, false);
+  Workers workers(2);
+  PseudoGradient gate(Kernels(), workers, data.runs, false);
   const SparseUpdate update = gate.Gate(data.theta, data.w, data.residual);
   ASSERT_TRUE(Validate(update).ok()) << Validate(update);
   ASSERT_EQ(update.elements, Data::kElements);
@@ -99,7 +100,8 @@ TEST(PseudoGradient, SplitsSIntoSentAndHeldBitForBit) {
 
 TEST(PseudoGradient, OpenGateSendsEverything) {
   Data data;
-  PseudoGradient gate(Kernels(), data.runs, true);
+  Workers workers(2);
+  PseudoGradient gate(Kernels(), workers, data.runs, true);
   const SparseUpdate update = gate.Gate(data.theta, data.w, data.residual);
   ASSERT_TRUE(Validate(update).ok());
   EXPECT_EQ(update.entries(), Data::kElements);
@@ -108,15 +110,58 @@ TEST(PseudoGradient, OpenGateSendsEverything) {
 
 TEST(PseudoGradient, DenseIsTheDifference) {
   Data data;
-  PseudoGradient gate(Kernels(), data.runs, true);
+  Workers workers(2);
+  PseudoGradient gate(Kernels(), workers, data.runs, true);
   std::vector<float> s(Data::kElements);
   gate.Dense(data.theta, data.w, s);
   for (uint64_t i = 0; i < Data::kElements; ++i) ASSERT_EQ(s[i], data.theta[i] - data.w[i]);
 }
 
+TEST(PseudoGradient, GivesTheSameBytesWithAnyNumberOfThreads) {
+  Data one;
+  Workers single(1);
+  const SparseUpdate update =
+      PseudoGradient(Kernels(), single, one.runs, false).Gate(one.theta, one.w, one.residual);
+  std::vector<float> dense(Data::kElements);
+  PseudoGradient(Kernels(), single, one.runs, true).Dense(one.theta, one.w, dense);
+  for (const size_t threads : {2, 3, 5}) {
+    Data several;
+    Workers workers(threads);
+    PseudoGradient gate(Kernels(), workers, several.runs, false);
+    const SparseUpdate found = gate.Gate(several.theta, several.w, several.residual);
+    EXPECT_EQ(found.starts, update.starts);
+    EXPECT_TRUE(found.positions == update.positions);
+    EXPECT_TRUE(found.values == update.values);
+    EXPECT_TRUE(several.residual == one.residual);
+    std::vector<float> s(Data::kElements);
+    gate.Dense(one.theta, one.w, s);
+    EXPECT_TRUE(s == dense);
+  }
+}
+
+TEST(OuterPhase, GivesTheSameBitsWithAnyNumberOfThreads) {
+  const auto step = [](size_t threads, std::vector<float>& theta) {
+    Data data;
+    Workers workers(threads);
+    OuterPhase outer({}, 3, Kernels(), workers, data.runs);
+    std::vector<float> momentum = data.residual;
+    const uint64_t changed = outer.Step(data.w, momentum, data.theta);
+    theta = data.theta;
+    theta.insert(theta.end(), momentum.begin(), momentum.end());
+    return changed;
+  };
+  std::vector<float> expected, found;
+  const uint64_t changed = step(1, expected);
+  for (const size_t threads : {2, 3, 5}) {
+    EXPECT_EQ(step(threads, found), changed);
+    EXPECT_TRUE(found == expected);
+  }
+}
+
 TEST(OuterPhase, CountsChangesOfTheView) {
   Data data;
-  OuterPhase outer({.learning_rate = 0.5, .momentum = 0.5}, 1, Kernels(), data.runs);
+  Workers workers(2);
+  OuterPhase outer({.learning_rate = 0.5, .momentum = 0.5}, 1, Kernels(), workers, data.runs);
   std::vector<float> sum(Data::kElements), momentum(Data::kElements);
   for (uint64_t i = 0; i < Data::kElements; ++i) sum[i] = data.theta[i] - data.w[i];
   const std::vector<float> before = data.theta;

@@ -168,14 +168,16 @@ std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t 
   return {{"theta", state.WholeTheta()}, {"outer momentum", state.outer_momentum, begin}};
 }
 
-std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays) {
+std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays,
+                              Workers& workers) {
   std::vector<Digest> digests;
   for (const SharedArray& array : arrays) {
     const uint64_t end = array.begin + array.values.size();
     for (size_t i = 0; i < masters.tensors().size(); ++i) {
       const uint64_t from = std::clamp(masters.offset(i), array.begin, end);
       const uint64_t to = std::clamp(masters.offset(i + 1), array.begin, end);
-      digests.push_back(TensorDigest(AsBytes(array.values.subspan(from - array.begin, to - from))));
+      digests.push_back(
+          TensorDigest(AsBytes(array.values.subspan(from - array.begin, to - from)), workers));
     }
   }
   return digests;

@@ -13,6 +13,7 @@
 #include "core/digest.h"
 #include "core/schema.h"
 #include "core/status.h"
+#include "core/workers.h"
 #include "loco/exchange/exchange.h"
 #include "loco/report.h"
 #include "loco/state.h"
@@ -52,11 +53,12 @@ struct SharedArray {
 std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t begin);
 
 // Of each array in turn, one per tensor of `masters`: of what the array has of it.
-std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays);
+std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays,
+                              Workers& workers);
 
 // Collective: exchanges `mine` (whose digests are made here) and returns all rows, by rank. arrays:
 // theta first, whole and equal on all ranks; the others may be shards, equal on the ranks r,
-// r + shards, r + 2 shards ... digests: DigestsOf(masters, arrays). kDataLoss if any differs: a
+// r + shards, r + 2 shards ... digests: as DigestsOf gives them. kDataLoss if any differs: a
 // second exchange finds array and tensor; the message names them and the minority of ranks, or all
 // where there is no majority.
 StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,

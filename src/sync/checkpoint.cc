@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "sync/in_order_bytes.h"
 #include "sync/strict_json.h"
 
 namespace pulse {
@@ -236,18 +237,23 @@ StatusOr<ViewDigests> WriteCheckpoint(Filesystem& fs, const std::string& path,
   const ModelSchema& schema = view.schema();
   PULSE_ASSIGN_OR_RETURN(const auto writer,
                          CheckpointWriter::Create(fs, path, schema, options.metadata));
-  Bytes scratch;
-  uint64_t done = 0;
+  std::vector<TensorRange> cells;
   for (const size_t tensor : writer->order()) {
     const uint64_t bytes = schema.tensors()[tensor].bytes();
     for (uint64_t begin = 0; begin < bytes; begin += kCellBytes) {
-      const TensorRange cell = {tensor, begin, std::min(bytes, begin + kCellBytes)};
-      PULSE_ASSIGN_OR_RETURN(const ByteView piece, view.Read(cell, scratch));
-      PULSE_RETURN_IF_ERROR(writer->Append(piece));
-      done += cell.bytes();
-      if (options.progress) options.progress(done);
+      cells.push_back({tensor, begin, std::min(bytes, begin + kCellBytes)});
     }
   }
+  uint64_t done = 0;
+  PULSE_RETURN_IF_ERROR(ProduceBytesInOrder(
+      cells.size(), options.threads,
+      [&](size_t i, Bytes& scratch) { return view.Read(cells[i], scratch); },
+      [&](size_t, ByteView piece) -> Status {
+        PULSE_RETURN_IF_ERROR(writer->Append(piece));
+        done += piece.size();
+        if (options.progress) options.progress(done);
+        return OkStatus();
+      }));
   PULSE_ASSIGN_OR_RETURN(ViewDigests digests, writer->Finish());
   if (options.expected && digests.view != *options.expected) {
     return DataLoss("{}: the bytes have digest {}, expected {}", path, digests.view.Hex(),

@@ -109,6 +109,7 @@ struct WriteCheckpointOptions {
   std::optional<Digest> expected = {};
   // Called after each cell with the bytes written so far.
   std::function<void(uint64_t)> progress = {};
+  int threads = 1;  // that read cells; at most two cells wait for each
 };
 
 // Streams a whole view into a new file at `path`, cell by cell. Atomic and durable.

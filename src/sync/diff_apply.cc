@@ -67,7 +67,8 @@ StatusOr<PatchFileResult> ApplyPatch(Filesystem& fs, const kernels::KernelTable&
   const auto written = WriteCheckpoint(fs, out_path, *rebuilt,
                                        {.metadata = old_model->metadata(),
                                         .expected = info.target_digest,
-                                        .progress = Towards(options, schema.bytes())});
+                                        .progress = Towards(options, schema.bytes()),
+                                        .threads = options.threads});
   if (absl::IsDataLoss(written.status())) {
     // One pass over the base is spent only now, to tell a wrong base from a damaged patch.
     PULSE_ASSIGN_OR_RETURN(const ViewDigests found, ComputeDigests(base));

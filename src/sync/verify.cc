@@ -5,6 +5,7 @@
 
 #include "core/digest.h"
 #include "sync/byte_sources.h"
+#include "sync/in_order.h"
 #include "sync/patch.h"
 
 namespace pulse {
@@ -56,12 +57,63 @@ class Verifier {
   }
 
  private:
+  using Files = std::vector<std::shared_ptr<const PayloadFile>>;
+
   // One version while a stretch of the chain is rebuilt.
   struct Layer {
     const Manifest* manifest;
-    std::unique_ptr<PayloadView> view;
-    TensorDigester digester;
+    Files files;
+    std::unique_ptr<PayloadView> view;  // of what it promises; it is read by CellReaders' own
+    std::vector<Digest> chunks;         // of the current tensor so far
     ViewDigests digests;
+  };
+
+  // One cell in all versions: the digests of its chunks. Fewer versions than there are: the next
+  // one could not be read.
+  struct CellDigests {
+    std::vector<std::vector<Digest>> layers;
+    Status status;
+  };
+
+  // A thread's own stack of views, each on the cell that the one below has made.
+  class CellReader {
+   public:
+    CellReader(const kernels::KernelTable& kernels, const std::vector<Files>& versions,
+               const std::vector<TensorRange>& cells)
+        : cells_(cells), holder_(std::make_unique<CellHolder>(versions.front().front()->schema())) {
+      for (const Files& files : versions) {
+        auto view = PayloadView::Make(kernels, files, views_.empty() ? nullptr : holder_.get());
+        if (!view.ok()) status_ = view.status();  // a bug: it could be made before
+        if (!view.ok()) break;
+        views_.push_back(*std::move(view));
+      }
+    }
+
+    StatusOr<CellDigests> operator()(size_t cell) {
+      PULSE_RETURN_IF_ERROR(status_);
+      CellDigests found;
+      for (const auto& view : views_) {
+        const auto bytes = view->Read(cells_[cell], scratch_);
+        found.status = bytes.status();
+        if (!bytes.ok()) break;
+        std::vector<Digest>& chunks = found.layers.emplace_back();
+        for (size_t at = 0; at < bytes->size(); at += kDigestChunkBytes) {
+          chunks.push_back(
+              DigestOf(bytes->subspan(at, std::min(kDigestChunkBytes, bytes->size() - at))));
+        }
+        if (bytes->data() != holder_->cell.data()) {
+          holder_->cell.assign(bytes->begin(), bytes->end());
+        }
+      }
+      return found;
+    }
+
+   private:
+    const std::vector<TensorRange>& cells_;
+    std::unique_ptr<CellHolder> holder_;  // where it lies is what the views know
+    std::vector<std::unique_ptr<PayloadView>> views_;
+    Bytes scratch_;
+    Status status_;
   };
 
   void Problem(std::string line) { report_.problems.push_back(std::move(line)); }
@@ -118,9 +170,8 @@ class Verifier {
     if (options_.progress) options_.progress(done_);
   }
 
-  StatusOr<std::unique_ptr<PayloadView>> OpenPayload(const Manifest& manifest, PayloadRole role,
-                                                     const ViewSource* base) {
-    std::vector<std::shared_ptr<const PayloadFile>> files;
+  StatusOr<Layer> OpenPayload(const Manifest& manifest, PayloadRole role, const ViewSource* base) {
+    Layer layer = {&manifest, {}, nullptr, {}, {}};
     for (const ManifestObject& object : manifest.objects) {
       if (object.role != role) continue;
       PULSE_ASSIGN_OR_RETURN(
@@ -128,9 +179,10 @@ class Verifier {
           PayloadFile::Open(std::make_shared<ObjectSource>(
               store_, ObjectKey(chain_.run(), manifest.id, object.Name()), object.bytes)));
       PULSE_RETURN_IF_ERROR(CheckPayload(manifest, role, *file));
-      files.push_back(std::move(file));
+      layer.files.push_back(std::move(file));
     }
-    return PayloadView::Make(kernels_, std::move(files), base);
+    PULSE_ASSIGN_OR_RETURN(layer.view, PayloadView::Make(kernels_, layer.files, base));
+    return layer;
   }
 
   // From each anchor, all versions that are deltas upon it; then the anchors beside deltas alone.
@@ -159,29 +211,29 @@ class Verifier {
   // and goes up through all versions.
   Status RebuildStretch(size_t begin, size_t end, std::set<size_t>& rebuilt) {
     std::vector<Layer> layers;
-    const auto anchor = OpenPayload(manifests_[begin], PayloadRole::kAnchor, nullptr);
+    auto anchor = OpenPayload(manifests_[begin], PayloadRole::kAnchor, nullptr);
     if (IsSilence(anchor.status())) return anchor.status();
     if (!anchor.ok()) {
       Problem(manifests_[begin], anchor.status());
       return OkStatus();
     }
-    CellHolder holder((*anchor)->schema());
+    const ModelSchema& schema = anchor->view->schema();
+    const CellHolder holder(schema);  // for the schema alone
+    layers.push_back(*std::move(anchor));
     for (size_t i = begin + 1; i < end; ++i) {
-      auto view = OpenPayload(manifests_[i], PayloadRole::kDelta, &holder);
-      if (IsSilence(view.status())) return view.status();
-      if (!view.ok()) {
-        Problem(manifests_[i], view.status());
+      auto layer = OpenPayload(manifests_[i], PayloadRole::kDelta, &holder);
+      if (IsSilence(layer.status())) return layer.status();
+      if (!layer.ok()) {
+        Problem(manifests_[i], layer.status());
         break;
       }
-      layers.push_back({&manifests_[i], *std::move(view), {}, {}});
+      layers.push_back(*std::move(layer));
     }
-    layers.insert(layers.begin(), Layer{&manifests_[begin], nullptr, {}, {}});
-    PULSE_RETURN_IF_ERROR(ReadCells(**anchor, holder, layers));
+    PULSE_RETURN_IF_ERROR(ReadCells(schema, layers));
     for (size_t i = 0; i < layers.size(); ++i) {
       Layer& layer = layers[i];
-      layer.digests.view = ViewDigest(holder.schema(), layer.digests.tensors);
-      const PayloadView& view = layer.view ? *layer.view : **anchor;
-      const Status same = view.CheckDigests(layer.digests);
+      layer.digests.view = ViewDigest(schema, layer.digests.tensors);
+      const Status same = layer.view->CheckDigests(layer.digests);
       if (!same.ok()) {
         Problem(*layer.manifest, same);
       }
@@ -191,27 +243,29 @@ class Verifier {
   }
 
   // Layers that can't be read are reported and cut off.
-  Status ReadCells(const PayloadView& anchor, CellHolder& holder, std::vector<Layer>& layers) {
-    Bytes scratch;
-    for (const TensorRange& cell : AllCells(holder.schema())) {
-      const bool ends_tensor = cell.end == holder.schema().tensors()[cell.tensor].bytes();
-      for (size_t i = 0; i < layers.size(); ++i) {
-        Layer& layer = layers[i];
-        const auto bytes =
-            layer.view ? layer.view->Read(cell, scratch) : anchor.Read(cell, scratch);
-        if (IsSilence(bytes.status())) return bytes.status();
-        if (!bytes.ok()) {
-          Problem(*layer.manifest, bytes.status());
-          layers.erase(layers.begin() + static_cast<ptrdiff_t>(i), layers.end());
-          break;
-        }
-        layer.digester.Update(*bytes);
-        if (ends_tensor) layer.digests.tensors.push_back(layer.digester.Finish());
-        if (ends_tensor) layer.digester = TensorDigester();
-        if (bytes->data() != holder.cell.data()) holder.cell.assign(bytes->begin(), bytes->end());
+  Status ReadCells(const ModelSchema& schema, std::vector<Layer>& layers) {
+    const std::vector<TensorRange> cells = AllCells(schema);
+    std::vector<Files> versions;  // as at the start: threads read them while layers are cut off
+    for (const Layer& layer : layers) versions.push_back(layer.files);
+    const auto take = [&](size_t i, const CellDigests& found) -> Status {
+      if (found.layers.size() < layers.size()) {
+        if (IsSilence(found.status)) return found.status;
+        Problem(*layers[found.layers.size()].manifest, found.status);
+        layers.erase(layers.begin() + static_cast<ptrdiff_t>(found.layers.size()), layers.end());
       }
-    }
-    return OkStatus();
+      const bool ends_tensor = cells[i].end == schema.tensors()[cells[i].tensor].bytes();
+      for (size_t l = 0; l < layers.size(); ++l) {
+        Layer& layer = layers[l];
+        layer.chunks.insert(layer.chunks.end(), found.layers[l].begin(), found.layers[l].end());
+        if (!ends_tensor) continue;
+        layer.digests.tensors.push_back(CombineChunks(layer.chunks));
+        layer.chunks.clear();
+      }
+      return OkStatus();
+    };
+    return ProduceInOrder<CellDigests>(
+        cells.size(), options_.threads, [&] { return CellReader(kernels_, versions, cells); },
+        take);
   }
 
   Store& store_;

@@ -22,13 +22,14 @@ struct VerifyReport {
 
 struct VerifyOptions {
   ChainOptions chain;
+  int threads = 1;                              // of the rebuilding; each holds about three cells
   std::function<void(uint64_t)> progress = {};  // bytes read so far
 };
 
 // Checks the head, every manifest back to the oldest kept, every object's SHA-256, and every
-// version's digest by rebuilding it (one cell and one header per version in memory). A status only
-// when the store can't be read at all; damage is in the report. A bucket that was rolled back as a
-// whole looks sound.
+// version's digest by rebuilding it (a few cells for each thread and one header per version in
+// memory). A status only when the store can't be read at all; damage is in the report. A bucket
+// that was rolled back as a whole looks sound.
 StatusOr<VerifyReport> VerifyRun(Store& store, const kernels::KernelTable& kernels,
                                  const VerifyOptions& options);
 

@@ -48,6 +48,12 @@ class VerifyTest : public ::testing::Test {
   VerifyReport Verify() {
     auto report = VerifyRun(*store_, TestKernels(), kOptions);
     EXPECT_TRUE(report.ok()) << report.status();
+    VerifyOptions several = kOptions;
+    several.threads = 3;
+    const auto same = VerifyRun(*store_, TestKernels(), several);
+    EXPECT_TRUE(same.ok()) << same.status();
+    EXPECT_EQ(same->problems, report->problems);
+    EXPECT_EQ(same->versions, report->versions);
     return *std::move(report);
   }
   std::vector<ObjectInfo> Objects() { return ListAll(*store_, "", false)->objects; }

@@ -106,6 +106,48 @@ class CommandLine(unittest.TestCase):
         metadata, tensors = safetensors_file.read(self.path("p"))  # a valid safetensors file
         self.assertTrue(all(dtype == "U8" for dtype, _, _ in tensors.values()))
 
+    def test_threads_change_no_byte(self):
+        n = 9_000_000  # BF16 words: more than one cell of 16 MiB
+        rest = model(self.rng, 1)
+        words = bytearray(2 * n)
+        words[0::2], words[1::2] = self.rng.randbytes(n), b"\x3c" * n
+        a = self.write_model("a.safetensors", [("w", "BF16", [n], bytes(words)), *rest])
+        for _ in range(90_000):
+            words[2 * self.rng.randrange(n)] ^= 1
+        b = self.write_model("b.safetensors", [("w", "BF16", [n], bytes(words)), *rest])
+        for threads in ("1", "3"):
+            self.run_program("diff", a, b, "-o", self.path(f"p{threads}"), "--threads", threads)
+            self.run_program("apply", a, self.path(f"p{threads}"), "-o", self.path(f"c{threads}"),
+                             "--threads", threads)
+            for source in (a, b):
+                self.run_program("publish", "--bucket", self.path(f"bucket{threads}"), "--model", source,
+                                 "--codec", "small", "--threads", threads)
+            self.run_program("follow", "--bucket", self.path(f"bucket{threads}"), "--once", "--out",
+                             self.path(f"out{threads}"), "--threads", threads)
+            self.run_program("verify", self.path(f"bucket{threads}"), "--threads", threads)
+        self.assertEqual(read_bytes(self.path("p1")), read_bytes(self.path("p3")))
+        self.assertEqual(read_bytes(self.path("c1")), read_bytes(self.path("c3")))
+        for threads in ("1", "3"):  # its metadata names the version, which has a nonce
+            self.assertEqual(safetensors_file.read(self.path(f"out{threads}"))[1], safetensors_file.read(b)[1])
+
+    # --- benches
+
+    def test_bench_codec_measures_weights_of_training_in_both_storage_regimes(self):
+        write_bytes(self.path("run.yaml"), b"trainer:\n  kind: synthetic\n  elements: 300000\n")
+        out = self.run_program("bench", "codec", "--train", "run.yaml", "--set", "adam.learning_rate=1e-6",
+                               "--elements", "500000", "--repeats", "1", "--threads", "1", "--json")
+        sets = {s["data"]: s for s in json.loads(out.stdout)}
+        self.assertEqual(list(sets), ["trained-fp32-k1", "trained-fp32-k8", "trained-bf16-k1", "trained-bf16-k8"])
+        for s in sets.values():
+            self.assertGreaterEqual(s["elements"], 500000)
+            small, raw = (next(r for r in s["rows"] if r["codec"] == c) for c in ("small", "int32 + bf16"))
+            self.assertEqual(raw["bits_per_change"], 48)
+            self.assertLess(small["over_bound"], 1.25)
+        # More steps change more, and rounding after each step keeps all but the smallest weights.
+        share = {name: s["changed_share"] for name, s in sets.items()}
+        self.assertLess(share["trained-fp32-k1"], share["trained-fp32-k8"])
+        self.assertLess(share["trained-bf16-k8"], share["trained-fp32-k8"] / 2)
+
     def test_a_damaged_patch_is_refused_and_leaves_nothing(self):
         a, b = self.two_models()
         self.run_program("diff", a, b, "-o", self.path("p"))

@@ -78,6 +78,24 @@ TEST_P(EveryMode, GivesTheSameBytesWithReferenceAndSimdKernels) {
   }
 }
 
+TEST_P(EveryMode, GivesTheSameBytesWithAnyNumberOfThreadsARank) {
+  Job job{.ranks = 2};
+  job.options.mode = GetParam();
+  job.options.rounds = 2;
+  job.options.local_steps = 2;
+  // More than one block of the gate and one chunk of the digest.
+  job.synthetic = {.tensors = {{"norm", DType::kF32, {70'000}}, {"a", DType::kBF16, {1'234'567}}}};
+  const RankResult one = RunJobOrFail(job);
+  job.options.threads = 3;
+  const RankResult several = RunJobOrFail(job);
+  EXPECT_EQ(BitsOf(several.state.theta), BitsOf(one.state.theta));
+  EXPECT_EQ(BitsOf(several.state.residual), BitsOf(one.state.residual));
+  EXPECT_EQ(BitsOf(several.state.m), BitsOf(one.state.m));
+  EXPECT_EQ(BitsOf(several.state.v), BitsOf(one.state.v));
+  EXPECT_EQ(several.reports.back().theta, one.reports.back().theta);
+  EXPECT_EQ(several.reports.back().view_changes, one.reports.back().view_changes);
+}
+
 TEST_P(EveryMode, AddsWithinASiteFirst) {
   Job job = CancellingJob(4, GetParam());
   const auto one_site = BitsOf(RunJobOrFail(job).state.theta);

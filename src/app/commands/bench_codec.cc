@@ -11,15 +11,19 @@
 #include "app/commands/bench.h"
 #include "app/commands/bench_codec_data.h"
 #include "app/commands/bench_codec_rivals.h"
+#include "app/commands/bench_codec_trained.h"
+#include "app/parts.h"
 #include "app/timing.h"
+#include "app/torch_plugin.h"
 #include "core/workers.h"
+#include "sync/view.h"
 
 namespace pulse {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kBlock = uint64_t{1} << 20;
+constexpr uint64_t kBlock = kCellBytes / 2;  // words that publishers and followers code at a time
 
 struct BenchCodecArguments {
   uint64_t elements = uint64_t{16} << 20;
@@ -28,6 +32,8 @@ struct BenchCodecArguments {
   std::string kernels = "auto";
   std::vector<std::string> data;
   std::vector<std::string> pairs;
+  std::string train;                   // a configuration
+  std::vector<std::string> overrides;  // of it
 };
 
 // In bits per changed element: what no codec can go below that knows the old exponents alone.
@@ -194,8 +200,28 @@ void Print(const json& result) {
   }
 }
 
+// The scan by which TRL's delta weight sync finds changes, as LibTorch runs it; where this build
+// has LibTorch. Its output is int64 positions and BF16 values.
+void AddTorchDetector(Environment& env, const BenchCodecArguments& a, CodecData& data,
+                      size_t threads, double read_gb_per_s, json& rows) {
+  const auto made = LoadTorchCounterparts(
+      {.w = {}, .m = {}, .v = {}, .g = {}, .before = data.before, .after = data.after},
+      {.learning_rate = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0, .weight_decay = 0},
+      static_cast<int>(threads));
+  if (!made.ok()) return;
+  for (const Counterpart& c : *made) {
+    if (c.kernel != "diff") continue;
+    const Timing timing = TimeRepeated(env.clock, a.repeats, c.run);
+    const double rate = 2e-9 * static_cast<double>(data.before.size()) / timing.best_s;
+    rows.push_back({{"codec", "torch's detector"},
+                    {"threads", threads},
+                    {"encode_gb_per_s", rate},
+                    {"encode_of_half_read", rate / (read_gb_per_s / 2)}});
+  }
+}
+
 StatusOr<json> Measure(Environment& env, const BenchCodecArguments& a,
-                       const kernels::KernelTable& kernels, const CodecData& data) {
+                       const kernels::KernelTable& kernels, CodecData& data) {
   const Bound bound = BoundOf(data);
   json result = {{"data", data.name},
                  {"elements", data.before.size()},
@@ -216,26 +242,53 @@ StatusOr<json> Measure(Environment& env, const BenchCodecArguments& a,
       PULSE_ASSIGN_OR_RETURN(json row, bench.Measure(codec, workers, read));
       result["rows"].push_back(std::move(row));
     }
+    AddTorchDetector(env, a, data, threads, read, result["rows"]);
   }
   return result;
+}
+
+// Both storage regimes, 1 and 8 steps between versions.
+Status MeasureTrained(Environment& env, const BenchCodecArguments& a,
+                      const kernels::KernelTable& kernels,
+                      const std::function<Status(CodecData&)>& measure) {
+  PULSE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(*env.filesystem, a.train, a.overrides));
+  LiveLine line(env.console);
+  const auto trainer = MakeTrainer(config, [&line](uint64_t done, uint64_t total) {
+    line.Show(fmt::format("warm start: step {}/{}", done, total));
+  });
+  PULSE_RETURN_IF_ERROR(trainer.status());
+  std::vector<float> weights((*trainer)->schema().elements());
+  PULSE_RETURN_IF_ERROR((*trainer)->InitialWeights(weights));
+  for (const Storage storage : {Storage::kFP32, Storage::kBF16}) {
+    const auto sets = MakeTrainedCodecData(
+        **trainer, weights, AdamWOf(config), kernels,
+        {.storage = storage, .steps = {1, 8}, .elements = a.elements},
+        [&line, storage](uint64_t step, uint64_t total) {
+          line.Show(fmt::format("{}: step {}/{}", TrainedDataName(storage, 8), step, total));
+        });
+    PULSE_RETURN_IF_ERROR(sets.status());
+    for (CodecData set : *sets) PULSE_RETURN_IF_ERROR(measure(set));
+  }
+  return OkStatus();
 }
 
 Status BenchCodec(Environment& env, const BenchCodecArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels(a.kernels));
   json results = json::array();
-  const auto measure = [&](const CodecData& data) -> Status {
+  const auto measure = [&](CodecData& data) -> Status {
     PULSE_ASSIGN_OR_RETURN(json result, Measure(env, a, kernels, data));
     if (!env.console.json) Print(result);
     results.push_back(std::move(result));
     return OkStatus();
   };
   if (!a.pairs.empty()) {
-    PULSE_ASSIGN_OR_RETURN(const CodecData data, LoadCodecData(*env.filesystem, a.pairs));
+    PULSE_ASSIGN_OR_RETURN(CodecData data, LoadCodecData(*env.filesystem, a.pairs));
     PULSE_RETURN_IF_ERROR(measure(data));
   }
-  const bool by_default = a.data.empty() && a.pairs.empty();
+  if (!a.train.empty()) PULSE_RETURN_IF_ERROR(MeasureTrained(env, a, kernels, measure));
+  const bool by_default = a.data.empty() && a.pairs.empty() && a.train.empty();
   for (const std::string& name : by_default ? CodecDataNames() : a.data) {
-    PULSE_ASSIGN_OR_RETURN(const CodecData data, MakeCodecData(name, a.elements, kernels));
+    PULSE_ASSIGN_OR_RETURN(CodecData data, MakeCodecData(name, a.elements, kernels));
     PULSE_RETURN_IF_ERROR(measure(data));
   }
   if (env.console.json) fmt::print("{}\n", results.dump(2));
@@ -256,6 +309,11 @@ void AddBenchCodec(CLI::App& bench, Environment& env, Action& chosen) {
                                   fmt::join(CodecDataNames(), ", ")));
   command->add_option("--pair", a->pairs,
                       "BEFORE,AFTER: two checkpoints; all pairs together are one data set");
+  auto* train = command->add_option(
+      "--train", a->train,
+      "Configuration (configs/quickstart.yaml): data of some hundred steps of training its model, "
+      "in FP32 masters and in BF16 storage, 1 and 8 steps apart");
+  command->add_option("--set", a->overrides, "Override a key of --train")->needs(train);
   AddThreadsOption(*command, a->threads);
   AddRepeatsOption(*command, a->repeats);
   AddKernelsOption(*command, a->kernels);

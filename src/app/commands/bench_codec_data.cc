@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/rng.h"
@@ -34,13 +35,6 @@ void FillAdam(CodecData& data, float rate, bool frozen, const kernels::KernelTab
       before[i] = rng.Normal() * 0.028f;
       const bool moves = !frozen || (at + i) / kRow % 8 == 0;
       after[i] = before[i] - (moves ? rate * 0.3f * rng.Normal() : 0.0f);
-    }
-    const uint32_t payload = 0x7FC11234, denormal = 0x00123456;
-    std::memcpy(&before[0], &payload, sizeof payload);
-    std::memcpy(&after[0], &payload, sizeof payload);
-    if (n > 1) {
-      std::memcpy(&before[1], &denormal, sizeof denormal);
-      std::memcpy(&after[1], &denormal, sizeof denormal);
     }
     const auto part = [&](auto& array) { return std::span(array).subspan(at, n); };
     kernels.cast_to_bf16(std::span<const float>(before).first(n), part(data.before));
@@ -84,7 +78,22 @@ StatusOr<CodecData> MakeCodecData(const std::string& name, uint64_t elements,
     return InvalidArgument("no data named '{}'; there are {}", name,
                            fmt::join(CodecDataNames(), ", "));
   }
+  AddAwkwardWords(data);
   return data;
+}
+
+void AddAwkwardWords(CodecData& data) {
+  constexpr uint16_t kNaNWithPayload = 0x7fc1, kDenormal = 0x0012;
+  for (uint64_t at = 0; at + 1 < data.before.size(); at += kPiece) {
+    data.before[at] = data.after[at] = kNaNWithPayload;
+    data.before[at + 1] = data.after[at + 1] = kDenormal;
+  }
+  constexpr uint64_t kRows = 64;
+  for (uint64_t at = (kRows - 1) * kRow; at < data.before.size(); at += kRows * kRow) {
+    const uint64_t n = std::min<uint64_t>(kRow, data.before.size() - at);
+    std::copy_n(data.before.begin() + static_cast<ptrdiff_t>(at), n,
+                data.after.begin() + static_cast<ptrdiff_t>(at));
+  }
 }
 
 StatusOr<CodecData> LoadCodecData(Filesystem& fs, const std::vector<std::string>& pairs) {

@@ -2,6 +2,7 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "codec/class_positions.h"
@@ -15,11 +16,21 @@ namespace {
 
 using kernels::KernelTable;
 
-constexpr uint16_t kSkip = 0xffff;  // a gap so long, and no entry behind it
+constexpr size_t kBlockBytes = size_t{2} << 20;  // 2^20 words, as kernels and codecs take them
+constexpr uint16_t kSkip = 0xffff;               // a gap so long, and no entry behind it
 
 std::vector<uint32_t> Changed(const KernelTable& kernels, ByteView before, ByteView after) {
-  std::vector<uint32_t> positions(before.size() / 2);
-  positions.resize(kernels.diff(before, after, 2, positions.data()));
+  // Kept: fresh pages for each call would cost the others' forms more than their work.
+  thread_local std::vector<uint32_t> found(kBlockBytes / 2);
+  std::vector<uint32_t> positions;
+  for (size_t at = 0; at < before.size(); at += kBlockBytes) {
+    const size_t bytes = std::min(kBlockBytes, before.size() - at);
+    const size_t count =
+        kernels.diff(before.subspan(at, bytes), after.subspan(at, bytes), 2, found.data());
+    for (size_t i = 0; i < count; ++i) {
+      positions.push_back(found[i] + static_cast<uint32_t>(at / 2));
+    }
+  }
   return positions;
 }
 
@@ -101,7 +112,7 @@ struct FreeContext {
 StatusOr<Bytes> EncodePatchFrom(ByteView before, ByteView after) {
   const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, 1);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_windowLog, 23);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_windowLog, 25);
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_enableLongDistanceMatching, 1);
   ZSTD_CCtx_refPrefix(context.get(), before.data(), before.size());
   Bytes out(ZSTD_compressBound(after.size()));
@@ -143,6 +154,20 @@ uint64_t FastPositions(const KernelTable& kernels, ByteView before, ByteView aft
   return out.size();
 }
 
+// The sum over the blocks of a cell.
+std::function<uint64_t(ByteView, ByteView)> OfBlocks(const KernelTable& kernels,
+                                                     uint64_t (*of_block)(const KernelTable&,
+                                                                          ByteView, ByteView)) {
+  return [&kernels, of_block](ByteView before, ByteView after) {
+    uint64_t sum = 0;
+    for (size_t at = 0; at < before.size(); at += kBlockBytes) {
+      const size_t bytes = std::min(kBlockBytes, before.size() - at);
+      sum += of_block(kernels, before.subspan(at, bytes), after.subspan(at, bytes));
+    }
+    return sum;
+  };
+}
+
 }  // namespace
 
 std::vector<BlockCodec> BlockCodecs(const KernelTable& k) {
@@ -160,14 +185,14 @@ std::vector<BlockCodec> BlockCodecs(const KernelTable& k) {
        [&k](ByteView coded, ByteSpan words) {
          return ApplySmallDelta(k, coded, words, DType::kBF16, words);
        },
-       [&k](ByteView before, ByteView after) { return SmallPositions(k, before, after); }},
+       OfBlocks(k, SmallPositions)},
       {"fast",
        [&k](ByteView before, ByteView after) -> StatusOr<Bytes> {
          PULSE_ASSIGN_OR_RETURN(WordDelta delta, EncodeWordDelta(k, before, after, 2));
          return std::move(delta.bytes);
        },
        [&k](ByteView coded, ByteSpan words) { return ApplyWordDelta(k, coded, words, 2, words); },
-       [&k](ByteView before, ByteView after) { return FastPositions(k, before, after); }},
+       OfBlocks(k, FastPositions)},
       {"int32 + bf16",
        [&k](ByteView before, ByteView after) -> StatusOr<Bytes> {
          return EncodeRaw(k, before, after);

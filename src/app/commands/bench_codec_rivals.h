@@ -1,4 +1,4 @@
-// What `bench codec` compares: our codecs and the forms that others use, each on one block.
+// What `bench codec` compares: our codecs and the forms that others use, each on one cell.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace pulse {
 
-// A way to code the change of a block of at most 2^20 BF16 words. Thread-safe.
+// A way to code the change of at most kCellBytes (sync/view.h) of BF16 words. Thread-safe.
 struct BlockCodec {
   std::string name;
   std::function<StatusOr<Bytes>(ByteView before, ByteView after)> encode;

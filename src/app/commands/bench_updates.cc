@@ -68,7 +68,8 @@ Trained Train(const kernels::KernelTable& kernels, uint64_t n, double learning_r
                .update = {}};
   Rng rng(5, {});
   for (float& theta : t.theta) theta = rng.Normal() * 0.028f;
-  loco::PseudoGradient gate(kernels, {{kernels::GateView::kBF16, 0, n}}, false);
+  Workers workers(1);
+  loco::PseudoGradient gate(kernels, workers, {{kernels::GateView::kBF16, 0, n}}, false);
   std::vector<float> sum(n);
   uint32_t step = 0;
   for (int round = 1;; ++round) {
@@ -202,7 +203,8 @@ struct RoundCosts {
 RoundCosts MeasureRound(Clock& clock, size_t repeats, const kernels::KernelTable& kernels,
                         const Trained& t) {
   const uint64_t n = t.theta.size();
-  loco::PseudoGradient gate(kernels, {{kernels::GateView::kBF16, 0, n}}, false);
+  Workers workers(1);
+  loco::PseudoGradient gate(kernels, workers, {{kernels::GateView::kBF16, 0, n}}, false);
   std::vector<float> residual = t.residual, sum(n);
   const Timing gated = TimeRepeated(clock, repeats, [&] {
     (void)gate.Gate(t.theta, t.w, residual);  // later ones find a residual of zeros where it sent
@@ -250,8 +252,9 @@ json Measure(Environment& env, const BenchArguments& a, const kernels::KernelTab
               {"reduce_ns_per_element", costs.reduce_ns},
               {"read_state_ns_per_element", costs.read_state_ns},
               {"work_over_read_state", work / costs.read_state_ns}};
-  loco::PseudoGradient rounding(kernels, {{kernels::GateView::kBF16, 0, a.elements}}, false,
-                                kRounded);
+  Workers workers(1);
+  loco::PseudoGradient rounding(kernels, workers, {{kernels::GateView::kBF16, 0, a.elements}},
+                                false, kRounded);
   t.update = rounding.Gate(t.theta, t.w, t.residual);
   const UpdateCodec coarser = {.name = UpdateCodecName::kSmall, .coarser = CoarserBits(kRounded)};
   row["rounded_bytes_per_entry"] =

@@ -41,6 +41,7 @@ void Print(const Console& console, std::string_view verb, const std::string& out
 Status RunWithBar(Environment& env, std::string_view verb, const std::string& out,
                   PatchFileOptions options, uint64_t memory_mib,
                   const std::function<StatusOr<PatchFileResult>(const PatchFileOptions&)>& call) {
+  options.threads = ThreadsWithin(memory_mib, options.threads);
   options.memory_bytes = BlobBytes(memory_mib, options.threads);
   std::unique_ptr<ProgressBar> bar;
   options.progress = [&](uint64_t done, uint64_t total) {
@@ -88,7 +89,7 @@ void AddDiff(CLI::App& app, Environment& env, Action& chosen) {
       ->check(CLI::IsMember({"fast", "small"}))
       ->capture_default_str();
   AddMemoryOption(*command, a->memory_mib);
-  command->add_option("--threads", a->options.threads, "Threads")->check(CLI::Range(1, 1024));
+  AddThreadCountOption(*command, a->options.threads);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Diff(env, *a); }; });
 }
@@ -101,6 +102,7 @@ void AddApply(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("-o,--out", a->out, "Checkpoint to write (replaced if it exists)")
       ->required();
   AddMemoryOption(*command, a->memory_mib);
+  AddThreadCountOption(*command, a->options.threads);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Apply(env, *a); }; });
 }

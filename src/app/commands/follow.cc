@@ -114,6 +114,7 @@ Status ReadOptions(Environment& env, FollowArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const uint64_t poll_ms, ParseDurationMs(a.poll));
   if (poll_ms < 1) return InvalidArgument("--poll {}: expected at least 1ms", a.poll);
   a.loop.poll_ms = static_cast<int64_t>(poll_ms);
+  a.follower.threads = ThreadsWithin(a.memory_mib, a.follower.threads);
   a.follower.memory_bytes = a.memory_mib << 20;
   a.follower.layout = a.layout == "folder" ? OutputLayout::kFolder : OutputLayout::kFile;
   PULSE_ASSIGN_OR_RETURN(a.follower.trusted_key, ReadTrustedKey(*env.filesystem, a.trust_key));
@@ -223,8 +224,7 @@ void AddFollow(CLI::App& app, Environment& env, Action& chosen) {
       ->needs(format);
   command->add_option("--trust-key", a->trust_key, "Ed25519 public key (PEM): refuse all else");
   AddMemoryOption(*command, a->memory_mib);
-  command->add_option("--threads", a->follower.threads, "Threads of the rebuild")
-      ->check(CLI::Range(1, 1024));
+  AddThreadCountOption(*command, a->follower.threads);
   command->add_option("--record", a->record, "Append one JSON record per version to this file");
   command->add_option("--evaluate", a->evaluate,
                       "At the end, measure the rebuilt weights on the task of this configuration");

@@ -90,6 +90,7 @@ StatusOr<Mirrors> MakeMirrors(const PublishArguments& a, Store& store, Filesyste
 Status ReadOptions(Environment& env, PublishArguments& a) {
   PULSE_ASSIGN_OR_RETURN(a.publisher.signing_key, ReadSigningKey(*env.filesystem, a.sign_key));
   PULSE_ASSIGN_OR_RETURN(a.publisher.codec, CodecSettingFromName(a.codec));
+  a.publisher.threads = ThreadsWithin(a.memory_mib, a.publisher.threads);
   a.publisher.memory_bytes =
       BlobBytes(a.memory_mib, a.publisher.threads) / (1 + uint64_t{a.also.size()});
   a.publisher.base = BaseKeeping::kInBucket;  // a copy in memory would break the bound
@@ -220,7 +221,7 @@ void AddPublish(CLI::App& app, Environment& env, Action& chosen) {
                   "default",
                   fmt::join(ForeignFormatNames(), ", ")));
   AddMemoryOption(*command, a->memory_mib);
-  command->add_option("--threads", a->publisher.threads, "Threads")->check(CLI::Range(1, 1024));
+  AddThreadCountOption(*command, a->publisher.threads);
   command->add_option("--log-level", a->log_level, "trace, debug, info, warn, error or off");
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] {

@@ -14,6 +14,8 @@ namespace {
 struct VerifyArguments {
   std::string bucket, trust_key;
   std::vector<std::string> runs;
+  uint64_t memory_mib = 512;
+  int threads = 0;
 };
 
 nlohmann::json ToJson(const std::string& run, const VerifyReport& r) {
@@ -44,6 +46,7 @@ Status Verify(Environment& env, VerifyArguments& a) {
     PULSE_ASSIGN_OR_RETURN(const VerifyReport report,
                            VerifyRun(*store, kernels,
                                      {.chain = {.run = run, .trusted_key = trusted},
+                                      .threads = ThreadsWithin(a.memory_mib, a.threads),
                                       .progress = [&bar](uint64_t done) { bar->Update(done); }}));
     bar.reset();
     problems += report.problems.size();
@@ -70,6 +73,8 @@ void AddVerify(CLI::App& app, Environment& env, Action& chosen) {
   command->add_option("BUCKET", a->bucket, "URI or path of the bucket")->required();
   command->add_option("--run", a->runs, "Only this run (may be repeated); all by default");
   command->add_option("--trust-key", a->trust_key, "Ed25519 public key (PEM): refuse all else");
+  AddMemoryOption(*command, a->memory_mib);
+  AddThreadCountOption(*command, a->threads);
   AddConsoleOptions(*command, env.console);
   command->callback([&env, &chosen, a] { chosen = [&env, a] { return Verify(env, *a); }; });
 }

@@ -1,4 +1,4 @@
-#include "inference_bridge/in_order_bytes.h"
+#include "sync/in_order_bytes.h"
 
 #include <gtest/gtest.h>
 
