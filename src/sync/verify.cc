@@ -11,6 +11,8 @@
 namespace pulse {
 namespace {
 
+constexpr std::string_view kRuns = "runs/";
+
 // Errors that say that the store could not be asked, and nothing about what it holds.
 bool IsSilence(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -286,8 +288,17 @@ StatusOr<VerifyReport> VerifyRun(Store& store, const kernels::KernelTable& kerne
   return Verifier(store, kernels, options, std::move(chain)).Run();
 }
 
+StatusOr<std::vector<std::string>> ListBesideRuns(Store& store) {
+  PULSE_ASSIGN_OR_RETURN(const ListPage page, ListAll(store, "", /*delimited=*/true));
+  std::vector<std::string> names;
+  for (const std::string& prefix : page.prefixes) {
+    if (prefix != kRuns) names.push_back(prefix);
+  }
+  for (const ObjectInfo& object : page.objects) names.push_back(object.key);
+  return names;
+}
+
 StatusOr<std::vector<std::string>> ListRuns(Store& store) {
-  constexpr std::string_view kRuns = "runs/";
   PULSE_ASSIGN_OR_RETURN(const ListPage page, ListAll(store, kRuns, /*delimited=*/true));
   std::vector<std::string> runs;
   for (const std::string& prefix : page.prefixes) {

@@ -36,4 +36,8 @@ StatusOr<VerifyReport> VerifyRun(Store& store, const kernels::KernelTable& kerne
 // The runs of a bucket, by name.
 StatusOr<std::vector<std::string>> ListRuns(Store& store);
 
+// What lies beside the runs, rolled up to folders: copies in the formats of other systems, say,
+// which neither VerifyRun nor retention looks at.
+StatusOr<std::vector<std::string>> ListBesideRuns(Store& store);
+
 }  // namespace pulse

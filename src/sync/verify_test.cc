@@ -112,7 +112,14 @@ TEST_F(VerifyTest, ALostHeadOrObjectIsAProblem) {
   EXPECT_THAT(Verify().problems, IsEmpty());
 }
 
-// A store that can't be reached says nothing about the run.
+TEST_F(VerifyTest, SaysWhatLiesBesideTheRuns) {
+  Publish("A", TinySchema());
+  EXPECT_THAT(*ListBesideRuns(*store_), IsEmpty());
+  for (const char* key : {"trl-v1/main/a", "trl-v1/main/b", "readme.txt"}) Put(key, Bytes(3));
+  EXPECT_THAT(*ListBesideRuns(*store_), ::testing::ElementsAre("trl-v1/", "readme.txt"));
+  EXPECT_THAT(Verify().problems, IsEmpty());
+}
+
 TEST_F(VerifyTest, ANewcomerAfterRetentionStillVerifies) {
   Publish("AdAd", TinySchema());
   for (const ObjectInfo& object : Objects()) {

@@ -218,6 +218,102 @@ class CommandLine(unittest.TestCase):
         write_bytes(self.path("patch"), data.replace(b'"pulse.role":"delta"', b'"pulse.role":"dElta"'))
         self.assertIn("pulse.role", self.run_program("inspect", "patch", expect=CORRUPT).stderr)
 
+    def test_tied_tensors_travel_once_and_stay_tied(self):
+        words = struct.pack("<4000H", *[0x3C00 + self.rng.randrange(256) for _ in range(4000)])
+        aliases = {"pulse.aliases": '{"lm_head":"embed"}'}
+        for i in range(3):
+            tensors = [("embed", "BF16", [4000], words), ("ids", "I64", [2], bytes(15) + bytes([i])),
+                       ("scale", "F8_E4M3", [5], bytes(range(i, i + 5))), ("half", "F16", [2], b"abcd")]
+            safetensors_file.write(self.path("m"), tensors, aliases)
+            published = json.loads(self.run_program("publish", "--bucket", "bucket", "--model", "m", "--json").stdout)
+            self.follow()
+            metadata, read = safetensors_file.read(self.path("copy.safetensors"))
+            self.assertEqual(read, {n: (d, s, r) for n, d, s, r in tensors})
+            self.assertEqual(metadata["pulse.aliases"], aliases["pulse.aliases"])
+            if i > 0:
+                self.assertEqual(published["changed"], 1 + 5 + 1)  # "lm_head" is not a second change
+            words = words[:-1] + bytes([words[-1] ^ 1])
+        untied = [*tensors, ("lm_head", "BF16", [4000], words)]
+        safetensors_file.write(self.path("m"), untied)
+        self.run_program("publish", "--bucket", "bucket", "--model", "m", expect=STALE)
+
+    def test_copies_in_other_formats_are_said_not_to_be_covered(self):
+        tensors = model(self.rng)
+        self.publish(tensors, "--also", "trl-v3")
+        self.assertIn("not verified, as beside the runs: trl-v3/", self.run_program("verify", "bucket").stdout)
+        self.assertIn("left alone, as beside the runs: trl-v3/", self.run_program("gc", "bucket").stdout)
+        for command, key in (("verify", "not_verified"), ("gc", "left_alone")):
+            said = json.loads(self.run_program(command, "bucket", "--json").stdout)
+            self.assertEqual((said[0] if command == "verify" else said)[key], ["trl-v3/"])
+
+    # --- several ranks
+
+    def start_joint(self, *extra):
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.Popen(
+            ["mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", PROGRAM, "publish", "--joint", "--bucket",
+             "bucket", "--model", "m.safetensors", *extra],
+            cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def joint(self, *extra, expect=OK):
+        process = self.start_joint(*extra)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, expect, err)
+        return out, err
+
+    def test_several_ranks_publish_one_version(self):
+        tensors = [(f"{n}{i}", d, s, r) for n, d, s, r in model(self.rng) for i in range(2)]
+        for number in range(1, 4):
+            tensors = nudge(self.rng, tensors)
+            self.write_model("m.safetensors", tensors)
+            out, _ = self.joint("--json", *(("--state", "state") if number > 1 else ()))
+            self.assertEqual(json.loads(out)["version"].split(".")[1], str(number))
+            self.follow()
+            self.assertEqual(safetensors_file.read(self.path("copy.safetensors"))[1],
+                             {n: (d, s, r) for n, d, s, r in tensors})
+        objects = [f for _, _, files in os.walk(self.path("bucket")) for f in files if f.startswith("delta-")]
+        self.assertEqual(sorted(objects), [f"delta-{rank:05}.safetensors" for rank in (0, 0, 1, 1, 2, 2)])
+        self.assertIn("3 versions", self.run_program("verify", "bucket").stdout)
+        _, err = self.joint("--also", "trl-v3", expect=USAGE)
+        self.assertEqual([line for line in err.splitlines() if line.startswith("pulseloco: ")],
+                         ["pulseloco: --also: other formats are written by one process"])
+
+    def test_a_killed_rank_leaves_a_bucket_that_goes_on(self):
+        tensors = [(f"{n}{i}", d, s, r) for n, d, s, r in model(self.rng, 150_000) for i in range(2)]
+        self.write_model("m.safetensors", tensors)
+        self.joint()
+        for i in range(6):
+            tensors = nudge(self.rng, tensors, 0.02)
+            self.write_model("m.safetensors", tensors)
+            process = self.start_joint()
+            deadline = time.monotonic() + 60
+            while not (ranks := self.ranks()) and process.poll() is None:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.002)  # other processes: there is nothing to wait on
+            time.sleep(0.03 * i)
+            try:
+                os.kill(ranks[i % len(ranks)], signal.SIGKILL)
+            except (IndexError, ProcessLookupError):
+                pass  # it was done
+            process.communicate(timeout=120)
+            self.assertIn("0 problems", self.run_program("verify", "bucket").stdout)
+        self.joint()
+        self.follow()
+        self.assertEqual(safetensors_file.read(self.path("copy.safetensors"))[1],
+                         {n: (d, s, r) for n, d, s, r in tensors})
+
+    def ranks(self):
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as f:
+                    ours = f.read().decode().split("\0")[0] == PROGRAM
+                if ours and os.readlink(f"/proc/{entry}/cwd") == os.path.realpath(self.dir):
+                    found.append(int(entry))
+            except OSError:
+                pass  # gone meanwhile
+        return found
+
     def test_no_change_still_makes_a_version(self):
         tensors = model(self.rng)
         first = json.loads(self.publish(tensors).stdout)

@@ -145,6 +145,13 @@ class Resume(unittest.TestCase):
             with open(self.path(run, "final.safetensors"), "rb") as f:
                 return f.read(), [r["theta_digest"] for r in self.records(run, "round")]
         self.assertEqual(bits("two"), bits("one"))
+        for run, parts_of_each in (("one", 1), ("two", 2)):  # each rank of the first trainer uploads its share
+            anchors = {path.name for path in pathlib.Path(self.path(run, "bucket")).rglob("anchor-*.safetensors")}
+            self.assertEqual(len(anchors), parts_of_each)
+            self.assertEqual(subprocess.run([PROGRAM, "verify", self.path(run, "bucket")], timeout=60,
+                                            stdout=subprocess.DEVNULL).returncode, 0)
+        self.assertEqual([r["digest"] for r in self.records("two", "version")],
+                         [r["digest"] for r in self.records("one", "version")])
         self.assertEqual(bits("changing"), bits("one"))
         self.assertIn("can't be shared out", self.train("odd", *parts, *two, ranks=3, expect=2))
         self.assertIn("ranks_per_trainer is 2", self.train("few", *two, ranks=2, expect=2))

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "app/command_line.h"
 #include "app/parts.h"
 #include "sync/retention.h"
+#include "sync/verify.h"
 
 namespace pulse {
 namespace {
@@ -25,7 +27,7 @@ nlohmann::json ToJson(const std::vector<GcItem>& items) {
   return out;
 }
 
-void Print(const GcPlan& plan, bool dry_run) {
+void Print(const GcPlan& plan, bool dry_run, const std::vector<std::string>& beside) {
   for (const GcItem& item : plan.remove) {
     fmt::print("{} {} ({}): {}\n", dry_run ? "would remove" : "remove", item.key,
                FormatBytes(item.bytes), item.why);
@@ -36,6 +38,11 @@ void Print(const GcPlan& plan, bool dry_run) {
   fmt::print("{} {} objects, {}; {} versions stay, the oldest is number {}\n",
              dry_run ? "would remove" : "removing", plan.remove.size(), FormatBytes(plan.bytes),
              plan.kept_versions, plan.oldest_kept);
+  if (!beside.empty()) {
+    fmt::print(
+        "left alone, as beside the runs: {}; copies in other formats are for you to remove\n",
+        fmt::join(beside, ", "));
+  }
 }
 
 Status Gc(Environment& env, GcArguments& a) {
@@ -45,7 +52,8 @@ Status Gc(Environment& env, GcArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto store,
                          OpenBucket(a.bucket, BucketAccess::kExisting, *env.filesystem, env.clock));
   PULSE_ASSIGN_OR_RETURN(const GcPlan plan, PlanGc(*store, env.clock, a.retention));
-  if (!env.console.json) Print(plan, a.dry_run);
+  PULSE_ASSIGN_OR_RETURN(const std::vector<std::string> beside, ListBesideRuns(*store));
+  if (!env.console.json) Print(plan, a.dry_run, beside);
   GcResult result;
   if (!a.dry_run) result = ExecuteGc(*store, plan);
   if (env.console.json) {
@@ -56,7 +64,8 @@ Status Gc(Environment& env, GcArguments& a) {
                                  {"oldest_kept", plan.oldest_kept},
                                  {"removed", result.removed},
                                  {"removed_bytes", result.bytes},
-                                 {"errors", result.errors}};
+                                 {"errors", result.errors},
+                                 {"left_alone", beside}};
     fmt::print("{}\n", json.dump(2));
   }
   if (!result.errors.empty()) {

@@ -143,7 +143,6 @@ Status Publish(Environment& env, PublishArguments& a) {
 // As one of several ranks, which share the tensors.
 Status PublishJointly(Environment& env, PublishArguments& a) {
   constexpr int64_t kTimeoutMs = 3'600'000;  // of a wait for the rank with the slowest upload
-  if (!a.also.empty()) return InvalidArgument("--also: other formats are written by one process");
   return RunAsRank(env, [&](MpiSession&, Communicator& communicator) -> Status {
     const bool first = communicator.rank() == 0;
     if (!first) env.console.progress = ShowProgress::kNever;
@@ -155,6 +154,9 @@ Status PublishJointly(Environment& env, PublishArguments& a) {
     kernels::KernelTable kernels;
     std::unique_ptr<UploadBars> store;
     const auto open = [&]() -> Status {
+      if (!a.also.empty()) {
+        return InvalidArgument("--also: other formats are written by one process");
+      }
       PULSE_ASSIGN_OR_RETURN(kernels, kernels::ChooseKernels("auto"));
       PULSE_ASSIGN_OR_RETURN(logger, MakeLogger(a.log_level, ""));
       PULSE_ASSIGN_OR_RETURN(checkpoint, Checkpoint::Open(*env.filesystem, a.model));

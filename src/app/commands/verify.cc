@@ -1,6 +1,7 @@
 #include "sync/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -18,9 +19,15 @@ struct VerifyArguments {
   int threads = 0;
 };
 
-nlohmann::json ToJson(const std::string& run, const VerifyReport& r) {
-  return {{"run", run},       {"versions", r.versions}, {"objects", r.objects},
-          {"bytes", r.bytes}, {"problems", r.problems}, {"orphans", r.orphans}};
+nlohmann::json ToJson(const std::string& run, const VerifyReport& r,
+                      const std::vector<std::string>& beside) {
+  return {{"run", run},
+          {"versions", r.versions},
+          {"objects", r.objects},
+          {"bytes", r.bytes},
+          {"problems", r.problems},
+          {"orphans", r.orphans},
+          {"not_verified", beside}};
 }
 
 void Print(const std::string& run, const VerifyReport& r) {
@@ -39,6 +46,7 @@ Status Verify(Environment& env, VerifyArguments& a) {
     if (a.runs.empty()) return NotFound("{}: no run is published there", store->uri());
   }
   PULSE_ASSIGN_OR_RETURN(const std::string trusted, ReadTrustedKey(*env.filesystem, a.trust_key));
+  PULSE_ASSIGN_OR_RETURN(const std::vector<std::string> beside, ListBesideRuns(*store));
   size_t problems = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const std::string& run : a.runs) {
@@ -51,12 +59,18 @@ Status Verify(Environment& env, VerifyArguments& a) {
     bar.reset();
     problems += report.problems.size();
     if (env.console.json) {
-      all.push_back(ToJson(run, report));
+      all.push_back(ToJson(run, report, beside));
     } else {
       Print(run, report);
     }
   }
   if (env.console.json) fmt::print("{}\n", all.dump(2));
+  if (!env.console.json && !beside.empty()) {
+    fmt::print(
+        "not verified, as beside the runs: {}; a copy in another format is checked as "
+        "follow --format rebuilds it\n",
+        fmt::join(beside, ", "));
+  }
   if (problems > 0) {
     return DataLoss("{}: {} problems; publish a new anchor, or restore the objects", store->uri(),
                     problems);
