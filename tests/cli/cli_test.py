@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -19,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import safetensors_file
 
 PROGRAM = None
-OK, USAGE, NOT_FOUND, CORRUPT, STALE = 0, 2, 3, 4, 5
+OK, USAGE, NOT_FOUND, CORRUPT, STALE, UNREACHABLE, LOST_RACE = 0, 2, 3, 4, 5, 6, 7
 
 
 def read_bytes(path):
@@ -245,6 +246,49 @@ class CommandLine(unittest.TestCase):
         for command, key in (("verify", "not_verified"), ("gc", "left_alone")):
             said = json.loads(self.run_program(command, "bucket", "--json").stdout)
             self.assertEqual((said[0] if command == "verify" else said)[key], ["trl-v3/"])
+
+    def test_the_publisher_that_loses_the_race_says_so(self):
+        """One is stopped behind its takeover, another publishes, and the first goes on."""
+        self.publish(model(self.rng, 1_000_000))
+
+        def epoch():
+            with open(self.path("bucket", "runs", "main", "HEAD")) as f:
+                return json.load(f)["epoch"]
+
+        def start():
+            process = subprocess.Popen([PROGRAM, "publish", "--bucket", "bucket", "--model", "m.safetensors"],
+                                       cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.stderr.close)
+            return process
+
+        for _ in range(20):  # the first may have been done before it was stopped
+            before, first = epoch(), start()
+            while epoch() == before and first.poll() is None:
+                pass
+            first.send_signal(signal.SIGSTOP)
+            second = start()
+            try:
+                second.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                pass  # the first was stopped with the folder's lock in its hands
+            first.send_signal(signal.SIGCONT)
+            codes = {process.wait(timeout=60): process for process in (first, second)}
+            self.assertIn(OK, codes)
+            self.assertLessEqual(set(codes), {OK, LOST_RACE})
+            if LOST_RACE in codes:
+                break
+        self.assertIn(LOST_RACE, codes, "they never met")
+        err = codes[LOST_RACE].stderr.read()
+        self.assertIn("another publisher", err)
+        self.assertEqual(len(err.strip().splitlines()), 1, err)
+        self.assertIn("0 problems", self.run_program("verify", "bucket").stdout)
+
+    def test_a_store_that_does_not_answer_has_a_code_of_its_own(self):
+        with socket.socket() as closed:  # bound and not listening: nobody answers there
+            closed.bind(("127.0.0.1", 0))
+            uri = f"http://127.0.0.1:{closed.getsockname()[1]}/bucket"
+            err = self.run_program("follow", "--bucket", uri, "--out", "x", "--once", expect=UNREACHABLE).stderr
+        self.assertIn("127.0.0.1", err)
 
     # --- several ranks
 
