@@ -384,12 +384,22 @@ class CommandLine(unittest.TestCase):
 
     def test_a_place_that_can_not_be_written_is_named(self):
         self.publish(model(self.rng))
+        a, b = self.two_models()
+        self.run_program("diff", a, b, "-o", "patch")
         write_bytes(self.path("file"), b"")
-        result = subprocess.run([PROGRAM, "follow", "--bucket", "bucket", "--out", "file/x", "--once"],
-                                capture_output=True, text=True, cwd=self.dir, timeout=60)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
-        self.assertIn("file/x", result.stderr)
+        before = self.snapshot()
+        for args in (("follow", "--bucket", "bucket", "--out", "file/x", "--once"),
+                     ("publish", "--bucket", "file/x", "--model", a), ("diff", a, b, "-o", "file/x"),
+                     ("apply", a, "patch", "-o", "file/x"),
+                     ("publish", "--bucket", "bucket", "--model", b, "--state", "file/x")):
+            result = subprocess.run([PROGRAM, *args], capture_output=True, text=True, cwd=self.dir, timeout=60)
+            self.assertNotEqual(result.returncode, 0, args)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+            self.assertIn("file/x", result.stderr)
+            self.assertEqual(self.snapshot(), before, args)
+
+    def snapshot(self):
+        return {os.path.join(d, f): read_bytes(os.path.join(d, f)) for d, _, files in os.walk(self.dir) for f in files}
 
     def test_damage_in_the_bucket_is_found_and_the_copy_stays(self):
         tensors = model(self.rng)
