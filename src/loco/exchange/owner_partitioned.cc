@@ -42,7 +42,10 @@ Status OwnerPartitioned::SumSegment(const Contribution& mine, const AgreedRound&
                                     uint64_t begin, std::span<float> sum, Deadline deadline) {
   PULSE_RETURN_IF_ERROR(SumOwned(mine, round, begin, sum, deadline));
   const size_t me = static_cast<size_t>(communicator_.rank());
-  const Bytes encoded = EncodePartialSum(OwnedBy(sum, me));
+  const auto ranks = static_cast<uint64_t>(communicator_.size());
+  const PayloadCoding coding(kernels_, round);
+  const Bytes encoded =
+      EncodePartialSum(coding, begin + OwnerBegin(sum.size(), me, ranks), OwnedBy(sum, me));
   std::vector<Bytes> sums;
   PULSE_RETURN_IF_ERROR(communicator_.AllGather(encoded, sums, deadline));
   traffic_.sent += encoded.size() * (sums.size() - 1);
@@ -50,7 +53,9 @@ Status OwnerPartitioned::SumSegment(const Contribution& mine, const AgreedRound&
   for (size_t r = 0; r < sums.size(); ++r) {
     if (r == me) continue;
     PULSE_RETURN_IF_ERROR(
-        Annotate(DecodePartialSum(sums[r], OwnedBy(sum, r)), fmt::format("sum of rank {}", r)));
+        Annotate(DecodePartialSum(coding, begin + OwnerBegin(sum.size(), r, ranks), sums[r],
+                                  OwnedBy(sum, r)),
+                 fmt::format("sum of rank {}", r)));
   }
   return OkStatus();
 }

@@ -47,11 +47,12 @@ Status SiteMerged::SumSite(const Contribution& mine, const AgreedRound& round, u
   return OkStatus();
 }
 
-Status SiteMerged::SumSites(std::span<float> sum, Deadline deadline) {
+Status SiteMerged::SumSites(const PayloadCoding& coding, uint64_t begin, std::span<float> sum,
+                            Deadline deadline) {
   Bytes mine;
   std::vector<size_t> leaders;
   if (IsLeader()) {
-    mine = EncodePartialSum(sum);
+    mine = EncodePartialSum(coding, begin, sum);
     for (size_t s = 0; s < sites_.size(); ++s) leaders.push_back(LeaderOf(s));
   }
   std::vector<Bytes> sums;
@@ -60,33 +61,36 @@ Status SiteMerged::SumSites(std::span<float> sum, Deadline deadline) {
   std::fill(sum.begin(), sum.end(), 0.0f);
   scratch_.resize(sum.size());
   for (size_t s = 0; s < sites_.size(); ++s) {
-    PULSE_RETURN_IF_ERROR(
-        Annotate(DecodePartialSum(sums[LeaderOf(s)], scratch_), fmt::format("sum of site {}", s)));
+    PULSE_RETURN_IF_ERROR(Annotate(DecodePartialSum(coding, begin, sums[LeaderOf(s)], scratch_),
+                                   fmt::format("sum of site {}", s)));
     kernels_.reduce.add_dense(sum, scratch_);
     sums[LeaderOf(s)] = Bytes();
   }
   return OkStatus();
 }
 
-Status SiteMerged::HandRound(std::span<float> sum, Deadline deadline) {
+Status SiteMerged::HandRound(const PayloadCoding& coding, uint64_t begin, std::span<float> sum,
+                             Deadline deadline) {
   Bytes total;
   std::vector<size_t> members;
   if (IsLeader() && sites_[my_site_].size() > 1) {
-    total = EncodePartialSum(sum);
+    total = EncodePartialSum(coding, begin, sum);
     members.assign(sites_[my_site_].begin() + 1, sites_[my_site_].end());
   }
   std::vector<Bytes> totals;
   PULSE_RETURN_IF_ERROR(Send(total, members, totals, deadline));
   if (IsLeader()) return OkStatus();
-  return Annotate(DecodePartialSum(totals[LeaderOf(my_site_)], sum), "sum of the site's leader");
+  return Annotate(DecodePartialSum(coding, begin, totals[LeaderOf(my_site_)], sum),
+                  "sum of the site's leader");
 }
 
 Status SiteMerged::SumSegment(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                               std::span<float> sum, Deadline deadline) {
   PULSE_RETURN_IF_ERROR(SumSite(mine, round, begin, sum, deadline));
   // Which steps there are is the same on all ranks.
-  if (sites_.size() > 1) PULSE_RETURN_IF_ERROR(SumSites(sum, deadline));
-  return HandRound(sum, deadline);
+  const PayloadCoding coding(kernels_, round);
+  if (sites_.size() > 1) PULSE_RETURN_IF_ERROR(SumSites(coding, begin, sum, deadline));
+  return HandRound(coding, begin, sum, deadline);
 }
 
 Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,

@@ -9,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/payload.h"
 
 namespace pulse::loco {
 
@@ -34,9 +35,11 @@ class SiteMerged final : public Exchange {
   Status SumSite(const Contribution& mine, const AgreedRound& round, uint64_t begin,
                  std::span<float> sum, Deadline deadline);
   // On leaders: from the site's sum to the total.
-  Status SumSites(std::span<float> sum, Deadline deadline);
+  Status SumSites(const PayloadCoding& coding, uint64_t begin, std::span<float> sum,
+                  Deadline deadline);
   // From leaders to the others of their sites.
-  Status HandRound(std::span<float> sum, Deadline deadline);
+  Status HandRound(const PayloadCoding& coding, uint64_t begin, std::span<float> sum,
+                   Deadline deadline);
   // Sends `message` to the ranks of `to`, counted; nothing to others.
   Status Send(ByteView message, std::span<const size_t> to, std::vector<Bytes>& received,
               Deadline deadline);
