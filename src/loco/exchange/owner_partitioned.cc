@@ -31,18 +31,23 @@ StatusOr<Messages> OwnerPartitioned::SumOwned(Messages parts, const AgreedRound&
   const size_t me = static_cast<size_t>(communicator_.rank());
   const std::span<float> owned = OwnedBy(sum, me);
   const uint64_t first = begin + OwnerBegin(sum.size(), me, ranks);
-  PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads({kernels_, round}, std::move(parts), round.contributes,
-                                        first, first + owned.size()));
+  const PayloadCoding coding(kernels_, round);
+  PULSE_ASSIGN_OR_RETURN(
+      const auto updates,
+      DecodePayloads(coding, std::move(parts), round.contributes, first, first + owned.size()));
   FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, owned);
-  return Messages{EncodePartialSum(owned)};
+  return Messages{EncodePartialSum(coding, first, owned)};
 }
 
-Status OwnerPartitioned::TakeSums(const Messages& sums, std::span<float> sum) const {
+Status OwnerPartitioned::TakeSums(const Messages& sums, const AgreedRound& round, uint64_t begin,
+                                  std::span<float> sum) const {
+  const PayloadCoding coding(kernels_, round);
   for (size_t r = 0; r < sums.size(); ++r) {
     if (static_cast<int>(r) == communicator_.rank()) continue;
     PULSE_RETURN_IF_ERROR(
-        Annotate(DecodePartialSum(sums[r], OwnedBy(sum, r)), fmt::format("sum of rank {}", r)));
+        Annotate(DecodePartialSum(coding, begin + OwnerBegin(sum.size(), r, sums.size()), sums[r],
+                                  OwnedBy(sum, r)),
+                 fmt::format("sum of rank {}", r)));
   }
   return OkStatus();
 }
@@ -80,8 +85,9 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
     return sums;
   };
   const Stage stages[] = {{encode, scatter}, {add, gather}};
-  return RunPipeline(borders.size() - 1, stages,
-                     [&](size_t i, const Messages& sums) { return TakeSums(sums, segment(i)); });
+  return RunPipeline(borders.size() - 1, stages, [&](size_t i, const Messages& sums) {
+    return TakeSums(sums, round, borders[i], segment(i));
+  });
 }
 
 }  // namespace pulse::loco

@@ -38,8 +38,9 @@ class OwnerPartitioned final : public Exchange {
   // array, and encodes it.
   StatusOr<Messages> SumOwned(Messages parts, const AgreedRound& round, uint64_t begin,
                               std::span<float> sum) const;
-  // Puts the other owners' sums in place.
-  Status TakeSums(const Messages& sums, std::span<float> sum) const;
+  // Puts the other owners' sums of that segment in place.
+  Status TakeSums(const Messages& sums, const AgreedRound& round, uint64_t begin,
+                  std::span<float> sum) const;
   // Rank r's range of a segment.
   std::span<float> OwnedBy(std::span<float> sum, size_t r) const;
 

@@ -1,6 +1,5 @@
 #include "loco/exchange/partial_sum.h"
 
-#include "codec/sparse_codec.h"
 #include "loco/exchange/contribution.h"
 
 namespace pulse::loco {
@@ -14,11 +13,12 @@ constexpr double kSparseBelow = 0.8;
 
 }  // namespace
 
-Bytes EncodePartialSum(std::span<const float> sum) {
+Bytes EncodePartialSum(const PayloadCoding& coding, uint64_t begin, std::span<const float> sum) {
   Bytes out;
   if (sum.empty()) return out;
   if (static_cast<double>(CountNonZero(sum)) < kSparseBelow * static_cast<double>(sum.size())) {
-    out = EncodeSparseUpdate(SparseFromNonZero(sum));
+    out = coding.codec.Encode(coding.kernels, SparseFromNonZero(sum),
+                              coding.ThetaOf(begin, begin + sum.size()));
     out.push_back(kSparse);
     if (out.size() <= sum.size_bytes()) return out;
   }
@@ -28,7 +28,8 @@ Bytes EncodePartialSum(std::span<const float> sum) {
   return out;
 }
 
-Status DecodePartialSum(ByteView bytes, std::span<float> sum) {
+Status DecodePartialSum(const PayloadCoding& coding, uint64_t begin, ByteView bytes,
+                        std::span<float> sum) {
   if (sum.empty()) {
     return bytes.empty() ? OkStatus()
                          : DataLoss("{} bytes of a sum over no elements", bytes.size());
@@ -36,7 +37,9 @@ Status DecodePartialSum(ByteView bytes, std::span<float> sum) {
   if (bytes.empty()) return DataLoss("no bytes of a sum over {} elements", sum.size());
   const ByteView body = bytes.first(bytes.size() - 1);
   if (bytes.back() == kSparse) {
-    PULSE_ASSIGN_OR_RETURN(const SparseUpdate update, DecodeSparseUpdate(body, sum.size()));
+    PULSE_ASSIGN_OR_RETURN(const SparseUpdate update,
+                           coding.codec.Decode(coding.kernels, body, sum.size(),
+                                               coding.ThetaOf(begin, begin + sum.size())));
     DenseFromSparse(update, 0, sum);
     return OkStatus();
   }

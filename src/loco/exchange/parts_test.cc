@@ -158,33 +158,78 @@ TEST(CutByEntries, CountsBeyond32Bits) {
   }
 }
 
-TEST(PartialSum, ComesBackBitForBitInItsSmallerForm) {
-  for (const uint32_t gap : {1, 3, 40, 100'000}) {
-    const auto sum = Array(kBlock + 321, gap);
-    const Bytes bytes = EncodePartialSum(sum);
-    EXPECT_LE(bytes.size(), 4 * sum.size() + 1);
-    if (gap == 40) {
-      EXPECT_LT(bytes.size(), sum.size() / 2);
-    }
-    std::vector<float> back(sum.size(), 7.0f);
-    EXPECT_EQ(DecodePartialSum(bytes, back), OkStatus());
-    EXPECT_TRUE(Bits(back) == Bits(sum));
+// A sum of a round with this codec; the sum lies at 5 in theta.
+struct SumCoding {
+  kernels::KernelTable kernels = *kernels::ChooseKernels("auto");
+  std::vector<float> theta;
+  AgreedRound round;
+
+  SumCoding(UpdateCodecName codec, size_t elements) : theta(elements + 5) {
+    Rng rng(4, {});
+    for (float& x : theta) x = rng.Normal() * 0.02f;
+    round.codec = {.name = codec};
+    round.theta = theta;
   }
-  EXPECT_TRUE(EncodePartialSum({}).empty());
-  EXPECT_EQ(DecodePartialSum({}, {}), OkStatus());
+  PayloadCoding coding() const { return {kernels, round}; }
+};
+
+constexpr UpdateCodecName kCodecs[] = {UpdateCodecName::kFast, UpdateCodecName::kSmall};
+
+TEST(PartialSum, ComesBackBitForBitInItsSmallerForm) {
+  for (const UpdateCodecName codec : kCodecs) {
+    for (const uint32_t gap : {1, 3, 40, 100'000}) {
+      const auto sum = Array(kBlock + 321, gap);
+      const SumCoding of_round(codec, sum.size());
+      const Bytes bytes = EncodePartialSum(of_round.coding(), 5, sum);
+      EXPECT_LE(bytes.size(), 4 * sum.size() + 1);
+      if (gap == 40) {
+        EXPECT_LT(bytes.size(), sum.size() / 2);
+      }
+      std::vector<float> back(sum.size(), 7.0f);
+      EXPECT_EQ(DecodePartialSum(of_round.coding(), 5, bytes, back), OkStatus());
+      EXPECT_TRUE(Bits(back) == Bits(sum));
+    }
+    const SumCoding nothing(codec, 0);
+    EXPECT_TRUE(EncodePartialSum(nothing.coding(), 5, {}).empty());
+    EXPECT_EQ(DecodePartialSum(nothing.coding(), 5, {}, {}), OkStatus());
+  }
+}
+
+// Four trainers' pseudo-gradients, multiples of theta's spacing, of which most share their places.
+TEST(PartialSum, OfUpdatesOnThetasGridIsSmallestAgainstTheta) {
+  const size_t n = 300'000;
+  SumCoding small(UpdateCodecName::kSmall, n), fast(UpdateCodecName::kFast, n);
+  std::vector<float> sum(n);
+  Rng rng(9, {});
+  for (size_t i = 0; i < n; ++i) {
+    const float theta = small.theta[i + 5];
+    for (int k = 0; k < 4; ++k) {
+      const float w = theta - 8e-6f * rng.Normal();
+      if (rng.Below(10) == 0) sum[i] += theta - w;
+    }
+  }
+  const size_t small_bytes = EncodePartialSum(small.coding(), 5, sum).size();
+  const size_t fast_bytes = EncodePartialSum(fast.coding(), 5, sum).size();
+  EXPECT_LT(small_bytes, fast_bytes * 9 / 10) << fast_bytes;
 }
 
 TEST(PartialSum, RefusesWhatNoEncoderWrites) {
-  for (const uint32_t gap : {1, 40}) {
-    const Bytes good = EncodePartialSum(Array(1000, gap));
-    std::vector<float> sum(1000), other(999);
-    EXPECT_TRUE(absl::IsDataLoss(DecodePartialSum(good, other)));
-    EXPECT_TRUE(absl::IsDataLoss(DecodePartialSum(good, {})));
-    EXPECT_TRUE(absl::IsDataLoss(DecodePartialSum({}, sum)));
-    EXPECT_TRUE(absl::IsDataLoss(DecodePartialSum(ByteView(good).first(good.size() - 1), sum)));
-    Bytes form = good;
-    form.back() = 2;
-    EXPECT_TRUE(absl::IsDataLoss(DecodePartialSum(form, sum)));
+  for (const UpdateCodecName codec : kCodecs) {
+    for (const uint32_t gap : {1, 40}) {
+      const SumCoding of_round(codec, 1000);
+      const auto decode = [&](ByteView bytes, std::span<float> into) {
+        return DecodePartialSum(of_round.coding(), 5, bytes, into);
+      };
+      const Bytes good = EncodePartialSum(of_round.coding(), 5, Array(1000, gap));
+      std::vector<float> sum(1000), other(999);
+      EXPECT_TRUE(absl::IsDataLoss(decode(good, other)));
+      EXPECT_TRUE(absl::IsDataLoss(decode(good, {})));
+      EXPECT_TRUE(absl::IsDataLoss(decode({}, sum)));
+      EXPECT_TRUE(absl::IsDataLoss(decode(ByteView(good).first(good.size() - 1), sum)));
+      Bytes form = good;
+      form.back() = 2;
+      EXPECT_TRUE(absl::IsDataLoss(decode(form, sum)));
+    }
   }
 }
 

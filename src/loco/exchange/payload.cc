@@ -1,19 +1,11 @@
 #include "loco/exchange/payload.h"
 
 namespace pulse::loco {
-namespace {
-
-std::span<const float> ThetaOf(const PayloadCoding& coding, uint64_t begin, uint64_t end) {
-  if (coding.theta.empty()) return {};
-  return coding.theta.subspan(begin, end - begin);
-}
-
-}  // namespace
 
 Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
                     uint64_t end) {
   if (mine.absent() || begin == end) return {};
-  const auto theta = ThetaOf(coding, begin, end);
+  const auto theta = coding.ThetaOf(begin, end);
   if (mine.sparse != nullptr && begin == 0 && end == mine.sparse->elements) {
     return coding.codec.Encode(coding.kernels, *mine.sparse, theta);  // as it lies, without a copy
   }
@@ -28,7 +20,7 @@ StatusOr<std::vector<SparseUpdate>> DecodePayloads(const PayloadCoding& coding,
   for (size_t k = 0; k < payloads.size(); ++k) {
     if (contributes[k] == 0 || begin == end) continue;
     auto update =
-        coding.codec.Decode(coding.kernels, payloads[k], end - begin, ThetaOf(coding, begin, end));
+        coding.codec.Decode(coding.kernels, payloads[k], end - begin, coding.ThetaOf(begin, end));
     if (!update.ok()) return Annotate(update.status(), fmt::format("update of trainer {}", k));
     updates[k] = *std::move(update);
     payloads[k] = Bytes();

@@ -18,6 +18,11 @@ struct PayloadCoding {
   const kernels::KernelTable& kernels;
   UpdateCodec codec;
   std::span<const float> theta;
+
+  // Of elements [begin, end); empty where the codec is told none.
+  std::span<const float> ThetaOf(uint64_t begin, uint64_t end) const {
+    return theta.empty() ? theta : theta.subspan(begin, end - begin);
+  }
 };
 
 // Elements [begin, end) of a contribution. Nothing if it is absent or the range is empty.

@@ -43,20 +43,23 @@ Status SiteMerged::SumSite(Messages payloads, const AgreedRound& round, uint64_t
   return OkStatus();
 }
 
-Status SiteMerged::SumSites(Messages sums, std::span<float> sum) const {
+Status SiteMerged::SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
+                            std::span<float> sum) const {
+  const PayloadCoding coding(kernels_, round);
   std::fill(sum.begin(), sum.end(), 0.0f);
   std::vector<float> of_site(sum.size());
   for (size_t s = 0; s < sites_.size(); ++s) {
-    PULSE_RETURN_IF_ERROR(
-        Annotate(DecodePartialSum(sums[LeaderOf(s)], of_site), fmt::format("sum of site {}", s)));
+    PULSE_RETURN_IF_ERROR(Annotate(DecodePartialSum(coding, begin, sums[LeaderOf(s)], of_site),
+                                   fmt::format("sum of site {}", s)));
     kernels_.reduce.add_dense(sum, of_site);
     sums[LeaderOf(s)] = Bytes();
   }
   return OkStatus();
 }
 
-Messages SiteMerged::EncodeSum(std::span<const float> sum, bool wanted) const {
-  return {IsLeader() && wanted ? EncodePartialSum(sum) : Bytes()};
+Messages SiteMerged::EncodeSum(const AgreedRound& round, uint64_t begin, std::span<const float> sum,
+                               bool wanted) const {
+  return {IsLeader() && wanted ? EncodePartialSum({kernels_, round}, begin, sum) : Bytes()};
 }
 
 Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
@@ -92,27 +95,28 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
         if (IsLeader()) {
           PULSE_RETURN_IF_ERROR(SumSite(std::move(payloads), round, borders[i], segment(i)));
         }
-        return EncodeSum(segment(i), true);
+        return EncodeSum(round, borders[i], segment(i), true);
       },
       [&](const Messages& sum_of_site) { return Send(sum_of_site, leaders, deadline); }};
   const Stage to_members = {
       [&](size_t i, Messages received) -> StatusOr<Messages> {
         if (IsLeader()) {
           PULSE_RETURN_IF_ERROR(several
-                                    ? SumSites(std::move(received), segment(i))
+                                    ? SumSites(std::move(received), round, borders[i], segment(i))
                                     : SumSite(std::move(received), round, borders[i], segment(i)));
         }
-        return EncodeSum(segment(i), has_members);
+        return EncodeSum(round, borders[i], segment(i), has_members);
       },
       [&](const Messages& total) { return Send(total, members, deadline); }};
 
   const Stage all[] = {to_leader, between_leaders, to_members}, in_one[] = {to_leader, to_members};
-  return RunPipeline(borders.size() - 1, several ? std::span<const Stage>(all) : in_one,
-                     [&](size_t i, const Messages& totals) {
-                       if (IsLeader()) return OkStatus();
-                       return Annotate(DecodePartialSum(totals[leader], segment(i)),
-                                       "sum of the site's leader");
-                     });
+  return RunPipeline(
+      borders.size() - 1, several ? std::span<const Stage>(all) : in_one,
+      [&](size_t i, const Messages& totals) {
+        if (IsLeader()) return OkStatus();
+        return Annotate(DecodePartialSum({kernels_, round}, borders[i], totals[leader], segment(i)),
+                        "sum of the site's leader");
+      });
 }
 
 }  // namespace pulse::loco

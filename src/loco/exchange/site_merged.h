@@ -9,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/payload.h"
 #include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
@@ -32,10 +33,12 @@ class SiteMerged final : public Exchange {
   // On leaders: `sum`, elements [begin, begin + sum.size()) of the whole array, becomes the site's.
   Status SumSite(Messages payloads, const AgreedRound& round, uint64_t begin,
                  std::span<float> sum) const;
-  // On leaders: from the sites' sums to the total.
-  Status SumSites(Messages sums, std::span<float> sum) const;
+  // On leaders: from the sites' sums of that segment to the total.
+  Status SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
+                  std::span<float> sum) const;
   // What a leader sends of a finished sum; nothing from others, or where nobody waits for it.
-  Messages EncodeSum(std::span<const float> sum, bool wanted) const;
+  Messages EncodeSum(const AgreedRound& round, uint64_t begin, std::span<const float> sum,
+                     bool wanted) const;
   // Sends the one message to the ranks of `to`, counted; nothing to others.
   StatusOr<Messages> Send(const Messages& message, std::span<const size_t> to, Deadline deadline);
 
