@@ -11,7 +11,8 @@
 namespace pulse::loco {
 namespace {
 
-constexpr size_t kBroadcastBytes = size_t{64} << 20;  // at a time: bounds the buffers' memory
+// Initial weights sent at a time; and what their bytes take: as they lie, sealed, received, whole.
+constexpr uint64_t kMostBroadcastBytes = uint64_t{64} << 20, kBroadcastCopies = 4;
 // A busy rank speaks so often per deadline: a late word is not yet a missing one.
 constexpr int64_t kWordsPerDeadline = 4;
 
@@ -224,8 +225,10 @@ StatusOr<std::vector<RankClosing>> Loop::CloseWith(const RankClosing& mine,
 Status Loop::TakeInitialWeights(Deadline deadline) {
   uint8_t* const theta = reinterpret_cast<uint8_t*>(WholeTheta().data());
   const size_t bytes = WholeTheta().size_bytes();
-  for (size_t at = 0; at < bytes; at += kBroadcastBytes) {
-    const size_t length = std::min(kBroadcastBytes, bytes - at);
+  const size_t most = std::clamp<uint64_t>(options_.exchange_memory_bytes / kBroadcastCopies,
+                                           sizeof(float), kMostBroadcastBytes);
+  for (size_t at = 0; at < bytes; at += most) {
+    const size_t length = std::min(most, bytes - at);
     Bytes piece;
     if (communicator_.rank() == 0) piece.assign(theta + at, theta + at + length);
     PULSE_RETURN_IF_ERROR(communicator_.Broadcast(0, piece, deadline));

@@ -9,12 +9,18 @@
 namespace pulse::loco {
 namespace {
 
-constexpr uint64_t kSegmentElements = uint64_t{1} << 24;  // per message: bounds the buffers' memory
+constexpr uint64_t kMostSegmentElements = uint64_t{1} << 24;  // longer messages are no faster
 
-// The part of a shard that is exchanged in the segment at `at`; may be empty.
-ElementRange SegmentOf(ElementRange shard, uint64_t at) {
+// What an element of a segment may take on a rank: sealed for and received from each of the ranks,
+// and its sum.
+uint64_t BytesPerElement(uint32_t ranks) {
+  return sizeof(float) * (2 * uint64_t{ranks} + 2);
+}
+
+// The part of a shard that is exchanged in the segment of `length` at `at`; may be empty.
+ElementRange SegmentOf(ElementRange shard, uint64_t at, uint64_t length) {
   const uint64_t begin = std::min(shard.begin + at, shard.end);
-  return {begin, std::min(begin + kSegmentElements, shard.end)};
+  return {begin, std::min(begin + length, shard.end)};
 }
 
 }  // namespace
@@ -36,11 +42,14 @@ std::vector<float> TreeSum::Finish() {
   return sum;
 }
 
-TrainerRanks::TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add)
+TrainerRanks::TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add,
+                           uint64_t memory_bytes)
     : group_(group), elements_(elements), add_(add) {
   if (group_ == nullptr) return;
   ranks_ = static_cast<uint32_t>(group_->size());
   shard_ = static_cast<uint32_t>(group_->rank());
+  segment_elements_ =
+      std::clamp<uint64_t>(memory_bytes / BytesPerElement(ranks_), 1, kMostSegmentElements);
 }
 
 StatusOr<bool> TrainerRanks::All(bool mine, Deadline deadline) {
@@ -56,12 +65,13 @@ Status TrainerRanks::Gather(std::span<const float> shard, std::span<float> whole
                             Deadline deadline) {
   const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
   std::vector<Bytes> all;
-  for (uint64_t at = 0; at < longest; at += kSegmentElements) {
-    const ElementRange mine = SegmentOf(range(), at);
+  for (uint64_t at = 0; at < longest; at += segment_elements_) {
+    const ElementRange mine = SegmentOf(range(), at, segment_elements_);
     PULSE_RETURN_IF_ERROR(group_->AllGather(
         AsBytes(shard.subspan(mine.begin - range().begin, mine.length())), all, deadline));
     for (uint32_t r = 0; r < ranks_; ++r) {
-      const ElementRange theirs = SegmentOf(ShardRange(elements_, ranks_, r), at);
+      const ElementRange theirs =
+          SegmentOf(ShardRange(elements_, ranks_, r), at, segment_elements_);
       if (all[r].size() != theirs.length() * sizeof(float)) {
         return DataLoss("rank {} of the trainer sent {} bytes of its shard, not {}", r,
                         all[r].size(), theirs.length() * sizeof(float));
@@ -76,14 +86,15 @@ Status TrainerRanks::ReduceScatter(std::span<const float> whole, std::span<float
                                    Deadline deadline) {
   const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
   std::vector<Bytes> from;
-  for (uint64_t at = 0; at < longest; at += kSegmentElements) {
+  for (uint64_t at = 0; at < longest; at += segment_elements_) {
     std::vector<ByteView> to;
     for (uint32_t r = 0; r < ranks_; ++r) {
-      const ElementRange theirs = SegmentOf(ShardRange(elements_, ranks_, r), at);
+      const ElementRange theirs =
+          SegmentOf(ShardRange(elements_, ranks_, r), at, segment_elements_);
       to.push_back(AsBytes(whole.subspan(theirs.begin, theirs.length())));
     }
     PULSE_RETURN_IF_ERROR(group_->AllToAll(to, from, deadline));
-    const ElementRange mine = SegmentOf(range(), at);
+    const ElementRange mine = SegmentOf(range(), at, segment_elements_);
     TreeSum sum(add_);
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (from[r].size() != mine.length() * sizeof(float)) {

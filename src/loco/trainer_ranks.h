@@ -41,8 +41,10 @@ class TreeSum {
 // Not thread-safe. With one rank per trainer nothing is exchanged.
 class TrainerRanks {
  public:
-  // group: null for one rank; must outlive this. elements: of the whole arrays.
-  TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add);
+  // group: null for one rank; must outlive this. elements: of the whole arrays. memory_bytes: bound
+  // of the buffers, equal on all ranks; longer shards go in segments.
+  TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add,
+               uint64_t memory_bytes);
 
   uint32_t ranks() const { return ranks_; }
   uint32_t shard() const { return shard_; }
@@ -62,6 +64,7 @@ class TrainerRanks {
   Communicator* group_;
   uint64_t elements_;
   kernels::AddDenseFn add_;
+  uint64_t segment_elements_ = 0;
   uint32_t ranks_ = 1;
   uint32_t shard_ = 0;
 };

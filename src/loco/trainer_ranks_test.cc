@@ -25,7 +25,7 @@ void OnRanks(uint32_t count, uint64_t elements,
   std::vector<std::thread> threads;
   for (uint32_t r = 0; r < count; ++r) {
     threads.emplace_back([&, r] {
-      TrainerRanks ranks((*group)[r].get(), elements, Add());
+      TrainerRanks ranks((*group)[r].get(), elements, Add(), 1000);  // in several segments
       body(ranks, r);
     });
   }
@@ -64,7 +64,7 @@ TEST(TrainerRanks, AreAllOnlyIfEveryOneIs) {
     EXPECT_TRUE(*ranks.All(true, Deadline::Never()));
     EXPECT_FALSE(*ranks.All(r != 2, Deadline::Never()));
   });
-  TrainerRanks alone(nullptr, 10, Add());
+  TrainerRanks alone(nullptr, 10, Add(), 1);
   EXPECT_TRUE(*alone.All(true, Deadline::Never()));
   EXPECT_FALSE(*alone.All(false, Deadline::Never()));
 }
