@@ -178,6 +178,9 @@ std::vector<Field> LocoFields(RunConfig& c) {
       Text("loco.sites_by", &c.loco.sites_by,
            "list: as loco.sites says; host: each host is a site; env:NAME: by the value of an "
            "environment variable, such as SLURM_CLUSTER_NAME"),
+      OneOf("loco.inside_sites", &c.loco.inside_sites, {"mpi", "nccl"},
+            "what carries exchanges between trainers of one site; nccl: with device cuda, a card "
+            "each. No bit depends on it"),
       OneOf("loco.exchange", &c.loco.exchange,
             {"auto", "sparse-all-gather", "owner-partitioned", "site-merged", "dense"},
             "how sums are made; auto: by estimate, dense in diloco and ddp. No bit depends on it"),

@@ -34,6 +34,7 @@ struct RunConfig {
     std::string on_trainer_error = "stop";
     std::vector<uint64_t> sites;  // site of trainer k; empty: one site
     std::string sites_by = "list";
+    std::string inside_sites = "mpi";
     std::string exchange = "auto";
     std::string codec = "small";
     std::string values = "exact";

@@ -2,6 +2,7 @@
 
 #ifdef PULSE_HAS_CUDA
 #include "device/cuda_driver.h"
+#include "kernels/cuda/cuda_kernels.h"
 #endif
 
 namespace pulse {
@@ -24,13 +25,13 @@ std::string CudaPresent() {
   return ProbeCuda().words;
 }
 
-StatusOr<DeviceDriver> OpenCuda(uint64_t rank_on_host) {
+StatusOr<Cuda> OpenCuda(uint64_t rank_on_host) {
   DeviceDriver driver = CudaDriver();
   int count = 0;
   const bool counted = driver.count_devices(&count) == 0 && count > 0;
   const uint64_t device = counted ? rank_on_host % static_cast<uint64_t>(count) : 0;
   PULSE_RETURN_IF_ERROR(SelectCudaDevice(driver, static_cast<int>(device)));
-  return driver;
+  return Cuda{std::move(driver), kernels::CudaKernels()};
 }
 
 #else
@@ -43,7 +44,7 @@ std::string CudaPresent() {
   return "CUDA: not looked for, as this build has none";
 }
 
-StatusOr<DeviceDriver> OpenCuda(uint64_t /*rank_on_host*/) {
+StatusOr<Cuda> OpenCuda(uint64_t /*rank_on_host*/) {
   return Unimplemented("this build has no CUDA: build where nvcc is found, or use --device cpu");
 }
 

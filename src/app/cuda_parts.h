@@ -6,6 +6,7 @@
 #include "collective/communicator.h"
 #include "core/status.h"
 #include "device/driver.h"
+#include "kernels/device_kernels.h"
 
 namespace pulse {
 
@@ -18,9 +19,14 @@ std::string CudaPresent();
 // How many ranks below this one share its host.
 uint64_t RankOnHost(const Communicator& communicator);
 
-// The driver, with a device selected for the calling thread: rank_on_host modulo the number of
-// devices. One line says what to do where there is none: kUnimplemented in a build without CUDA,
+struct Cuda {
+  DeviceDriver driver;
+  kernels::DeviceKernels kernels;
+};
+
+// CUDA, with a device selected for the calling thread: rank_on_host modulo the number of devices.
+// One line says what to do where there is none: kUnimplemented in a build without CUDA,
 // kFailedPrecondition without a device.
-StatusOr<DeviceDriver> OpenCuda(uint64_t rank_on_host);
+StatusOr<Cuda> OpenCuda(uint64_t rank_on_host);
 
 }  // namespace pulse

@@ -6,12 +6,17 @@
 
 #include "app/agree.h"
 #include "app/loco_options.h"
+#include "app/nccl_plugin.h"
 #include "app/parts.h"
 #include "app/run_publisher.h"
 #include "app/site_map.h"
 #include "app/training_record.h"
+#include "collective/nccl/nccl_communicator.h"
+#include "collective/split.h"
+#include "loco/device/device_arrays.h"
 #include "loco/loop.h"
 #include "sync/master_view.h"
+#include "trainer/synthetic.h"
 
 namespace pulse {
 namespace {
@@ -25,6 +30,11 @@ struct Rank {
   loco::Options options;
   std::string site;
   std::unique_ptr<Communicator> trainer_group, peers;  // null where a trainer has one rank
+  std::optional<Cuda> cuda;                            // none: arrays in host memory
+  std::unique_ptr<DeviceTrainer> device_trainer;
+  loco::DeviceArrays* device_arrays = nullptr;  // the loop's
+  std::optional<NcclTable> nccl;
+  std::unique_ptr<Communicator> exchange;  // NCCL inside this site, MPI across; null: MPI alone
   std::unique_ptr<loco::Loop> loop;
   std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
   std::unique_ptr<RunPublisher> publisher;          // the first trainer's ranks
@@ -35,6 +45,7 @@ struct Rank {
 class OtherObserver final : public loco::RoundObserver {
  public:
   explicit OtherObserver(const Rank& rank) : rank_(rank) {}
+  bool ReadsTheta(uint64_t, bool) const override { return rank_.publisher != nullptr; }
   Status OnStart(const loco::State& state) override { return Join(state); }
   Status OnRound(const loco::State& state, const loco::RoundReport& report) override {
     return IsPublished(rank_.config, report) ? Join(state) : OkStatus();
@@ -87,7 +98,7 @@ Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
                                                  *rank.trainer, rank.publisher.get(), *rank.logger,
                                                  static_cast<uint32_t>(deps.communicator.size()) /
                                                      rank.options.ranks_per_trainer,
-                                                 deps.resume}));
+                                                 deps.resume, rank.device_arrays}));
   return OkStatus();
 }
 
@@ -111,6 +122,60 @@ StatusOr<std::string> SiteName(const RunConfig& config, const Communicator& comm
   return std::string(value);
 }
 
+// The device and who computes gradients on it.
+Status PrepareDevice(Rank& rank, const TrainingDeps& deps) {
+  const bool wants_nccl = rank.config.loco.inside_sites == "nccl";
+  if (rank.config.device == "cpu") {
+    if (!wants_nccl) return OkStatus();
+    return InvalidArgument("loco.inside_sites nccl needs device cuda");
+  }
+  PULSE_ASSIGN_OR_RETURN(rank.cuda, deps.open_cuda(RankOnHost(deps.communicator)));
+  const auto* synthetic = dynamic_cast<const SyntheticTrainer*>(rank.trainer.get());
+  if (synthetic == nullptr) {
+    return Unimplemented(
+        "trainer.kind {} computes on the CPU (its LibTorch is built without CUDA); use --device "
+        "cpu, or trainer.kind synthetic",
+        rank.config.trainer.kind);
+  }
+  rank.device_trainer =
+      std::make_unique<DeviceSyntheticTrainer>(*synthetic, rank.cuda->kernels.synthetic_gradient);
+  if (wants_nccl) {
+    PULSE_ASSIGN_OR_RETURN(rank.nccl, LoadNccl());
+  }
+  return OkStatus();
+}
+
+// Collective: NCCL among the trainers of each site, whose MPI group brings the id.
+Status OpenInsideSites(Rank& rank, const TrainingDeps& deps) {
+  if (!rank.nccl) return OkStatus();
+  const auto site_of = [&](int k) {
+    return rank.options.sites.empty() ? 0 : rank.options.sites[static_cast<size_t>(k)];
+  };
+  std::vector<int> members;
+  for (int r = 0; r < deps.communicator.size(); ++r) {
+    if (site_of(r) == site_of(deps.communicator.rank())) members.push_back(r);
+  }
+  const Deadline deadline = Deadline::After(deps.clock, rank.options.start_deadline_ms);
+  PULSE_ASSIGN_OR_RETURN(const auto bootstrap, deps.open_group(members));
+  PULSE_ASSIGN_OR_RETURN(auto inside, OpenNcclOver(*bootstrap, rank.cuda->driver, *rank.nccl,
+                                                   deps.clock, {}, deadline));
+  PULSE_ASSIGN_OR_RETURN(rank.exchange, OpenSplitCommunicator(std::move(inside), deps.communicator,
+                                                              {.members = members}));
+  return OkStatus();
+}
+
+// Where the loop's arrays live.
+loco::MakeArrays ArraysOf(Rank& rank, const TrainingDeps& deps) {
+  if (!rank.cuda) return loco::HostArrays::Make;
+  return [&rank, &deps](const loco::ArraysParts& parts) -> StatusOr<std::unique_ptr<loco::Arrays>> {
+    PULSE_ASSIGN_OR_RETURN(auto arrays,
+                           loco::DeviceArrays::Make(parts, {rank.cuda->driver, rank.cuda->kernels,
+                                                            *rank.device_trainer, deps.clock}));
+    rank.device_arrays = arrays.get();
+    return std::unique_ptr<loco::Arrays>(std::move(arrays));
+  };
+}
+
 // What no other rank is needed for.
 Status Prepare(Rank& rank, const TrainingDeps& deps) {
   const bool first = deps.communicator.rank() == 0;
@@ -130,6 +195,7 @@ Status Prepare(Rank& rank, const TrainingDeps& deps) {
     };
   }
   PULSE_ASSIGN_OR_RETURN(rank.trainer, MakeTrainer(rank.config, progress));
+  PULSE_RETURN_IF_ERROR(PrepareDevice(rank, deps));
   PULSE_ASSIGN_OR_RETURN(rank.options, LocoOptions(rank.config));
   PULSE_ASSIGN_OR_RETURN(rank.site, SiteName(rank.config, deps.communicator));
   return OkStatus();
@@ -168,9 +234,12 @@ Status OpenGroups(Rank& rank, const TrainingDeps& deps) {
 }
 
 Status Assemble(Rank& rank, const TrainingDeps& deps) {
-  PULSE_ASSIGN_OR_RETURN(rank.loop, loco::Loop::Make(rank.options, *rank.trainer, deps.communicator,
-                                                     rank.kernels, deps.clock, *rank.logger,
-                                                     {rank.trainer_group.get(), rank.peers.get()}));
+  PULSE_ASSIGN_OR_RETURN(
+      rank.loop,
+      loco::Loop::Make(
+          rank.options, *rank.trainer, deps.communicator, rank.kernels, deps.clock, *rank.logger,
+          {rank.trainer_group.get(), rank.exchange ? rank.exchange.get() : rank.peers.get()},
+          ArraysOf(rank, deps)));
   MakeCheckpointer(rank, deps);
   const auto mine = static_cast<uint32_t>(deps.communicator.rank());
   if (mine == 0) return OpenRecord(rank, deps);
@@ -210,6 +279,7 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
   PULSE_RETURN_IF_ERROR(agree(prepared));
   PULSE_RETURN_IF_ERROR(OpenGroups(rank, deps));
   PULSE_RETURN_IF_ERROR(FindSites(rank, deps));
+  PULSE_RETURN_IF_ERROR(agree(OpenInsideSites(rank, deps)));
   PULSE_RETURN_IF_ERROR(agree(Assemble(rank, deps)));
   OtherObserver other(rank);
   loco::RoundObserver& observer =

@@ -8,6 +8,7 @@
 
 #include "app/config.h"
 #include "app/console.h"
+#include "app/cuda_parts.h"
 #include "collective/communicator.h"
 #include "core/status.h"
 #include "store/filesystem.h"
@@ -25,6 +26,8 @@ struct TrainingDeps {
   const Console& console;
   const std::atomic<bool>& stop_requested;
   bool resume = false;  // continue the run of the folder, if there is one
+  // For device cuda: of a rank's number on its host; called by its thread.
+  std::function<StatusOr<Cuda>(uint64_t rank_on_host)> open_cuda = OpenCuda;
 };
 
 // Collective. What can go wrong before the first round (a bad option, no dictionary, an unwritable

@@ -110,9 +110,13 @@ Status TrainingRecord::Evaluate(const char* when, std::span<const float> weights
 Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, bool final) {
   if (deps_.publisher == nullptr) return OkStatus();
   const int64_t start_ns = deps_.console.clock->NowNs();
-  const auto view = MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta);
-  if (!view.ok()) return deps_.publisher->Decline(view.status());
-  PULSE_ASSIGN_OR_RETURN(const auto published, deps_.publisher->Publish(*view, round, final));
+  const auto publish = [&]() -> StatusOr<std::optional<Published>> {
+    if (deps_.device != nullptr) return PublishFromDevice(round, final);
+    const auto view = MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta);
+    if (!view.ok()) return deps_.publisher->Decline(view.status());
+    return deps_.publisher->Publish(*view, round, final);
+  };
+  PULSE_ASSIGN_OR_RETURN(const auto published, publish());
   if (!published) return OkStatus();
   const Manifest& m = published->manifest;
   last_patch_bytes_ = m.bytes(PayloadRole::kDelta);
@@ -133,6 +137,28 @@ Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, boo
       {"checkpoint_bytes", deps_.trainer.schema().bytes()},
       {"seconds",
        seconds}}.dump());
+}
+
+// Codec auto is settled by the publisher, after the device has encoded: small then, which brings
+// the fewest bytes over the bus; where it chooses fast, the host encodes.
+StatusOr<std::optional<Published>> TrainingRecord::PublishFromDevice(uint64_t round, bool final) {
+  const Deadline deadline = Deadline::After(
+      *deps_.console.clock, static_cast<int64_t>(deps_.config.loco.long_deadline_ms));
+  if (device_view_ == nullptr) {
+    const CodecId codec =
+        deps_.config.publish.codec == "fast" ? CodecId::kWordDeltaFast : CodecId::kWordDeltaSmall;
+    PULSE_ASSIGN_OR_RETURN(device_view_, DeviceView::Make(*deps_.device, deps_.kernels,
+                                                          deps_.trainer.schema(), codec, deadline));
+  } else {
+    PULSE_RETURN_IF_ERROR(device_view_->Update(deadline));
+  }
+  return deps_.publisher->Publish(*device_view_, round, final);
+}
+
+// The last weights are written and measured; those of versions, where they are on the host.
+bool TrainingRecord::ReadsTheta(uint64_t round, bool last) const {
+  const bool publishes = deps_.publisher != nullptr && round % deps_.config.publish.every == 0;
+  return last || (publishes && deps_.device == nullptr);
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/config.h"
 #include "app/console.h"
+#include "app/device_view.h"
 #include "app/metrics_file.h"
 #include "app/run_folder.h"
 #include "app/run_publisher.h"
@@ -25,8 +27,9 @@ struct TrainingRecordDeps {
   Trainer& trainer;
   RunPublisher* publisher;
   Logger& log;
-  uint32_t trainers;  // K
-  bool resume;        // the folder may hold a run, which is continued
+  uint32_t trainers;           // K
+  bool resume;                 // the folder may hold a run, which is continued
+  loco::DeviceArrays* device;  // where theta lives; null: in host memory
 };
 
 // kAlreadyExists if the folder holds a run.
@@ -46,6 +49,7 @@ class TrainingRecord final : public loco::RoundObserver {
   Status OnStart(const loco::State& state) override;
   Status OnResume(const loco::State& state, const loco::Notes& notes) override;
   loco::Notes CheckpointNotes() override;
+  bool ReadsTheta(uint64_t round, bool last) const override;
   Status OnRound(const loco::State& state, const loco::RoundReport& report) override;
 
  private:
@@ -57,12 +61,14 @@ class TrainingRecord final : public loco::RoundObserver {
   Status WriteMasters(const std::string& path, std::span<const float> weights);
   Status Evaluate(const char* when, std::span<const float> weights);
   Status Publish(std::span<const float> theta, uint64_t round, bool final);
+  StatusOr<std::optional<Published>> PublishFromDevice(uint64_t round, bool final);
   void Show(const loco::RoundReport& report);
 
   TrainingRecordDeps deps_;
   RunFolder folder_;
   LiveLine live_;
   std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<DeviceView> device_view_;  // made with the first version of this process
   uint64_t last_patch_bytes_ = 0;
   uint64_t first_round_ = 0;  // completed when this process started
   int64_t started_ns_ = 0;

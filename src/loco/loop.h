@@ -111,7 +111,8 @@ class Loop {
   Options options_;
   Trainer& trainer_;
   CheckedCommunicator communicator_;  // every message of the loop passes this or the next two
-  std::optional<CheckedCommunicator> trainer_group_, peers_;  // none where R = 1
+  std::optional<CheckedCommunicator> trainer_group_;  // none where R = 1
+  std::optional<CheckedCommunicator> peers_;          // none: communicator_
   kernels::KernelTable kernels_;
   const Clock& clock_;
   Logger& logger_;

@@ -15,8 +15,8 @@
 
 namespace pulse::loco {
 
-// Which communicators a rank is in beside that of all ranks; both null where a trainer has one
-// rank.
+// Which communicators a rank is in beside that of all ranks. Where a trainer has one rank, both may
+// be null; peers is then another way between all ranks, for the exchanges alone.
 struct Topology {
   Communicator* trainer = nullptr;  // the R ranks of this trainer, by shard
   Communicator* peers = nullptr;    // the K ranks that hold this shard, by trainer

@@ -107,6 +107,52 @@ TEST(Patch, RebuildsTheTargetBitForBit) {
   EXPECT_EQ(codecs.size(), 3u) << "every codec should have had its turn";
 }
 
+// A view that proposes a delta of its own for the first tensor.
+class ProposingSource final : public ViewSource {
+ public:
+  ProposingSource(const TestModel& model, WordDelta proposal)
+      : view_(model.view()), proposal_(std::move(proposal)) {}
+  const ModelSchema& schema() const override { return view_.schema(); }
+  StatusOr<ByteView> Read(const TensorRange& range, Bytes& scratch) const override {
+    return view_.Read(range, scratch);
+  }
+  std::optional<WordDelta> DeltaOf(const TensorRange& range, CodecId codec) const override {
+    if (range.tensor != 0 || codec != CodecId::kWordDeltaFast) return std::nullopt;
+    ++asked;
+    return proposal_;
+  }
+  mutable int asked = 0;
+
+ private:
+  ModelViewSource view_;
+  WordDelta proposal_;
+};
+
+TEST(Patch, ADeltaThatTheViewProposesIsTakenOnlyWhereItLeadsThere) {
+  const TestModel before = RandomModel(TinySchema(), 1);
+  const TestModel after = Mutated(before, 2, 20), other = Mutated(before, 3, 20);
+  const auto delta_to = [&](const TestModel& model) {
+    return EncodeWordDelta(Kernels(), before.tensors[0], model.tensors[0], 2).value();
+  };
+  WordDelta right = delta_to(after), damaged = right;
+  damaged.bytes.resize(damaged.bytes.size() - 1);
+  right.changed += 1000;  // tells whose it is
+  const auto encode = [&](const ViewSource& view) {
+    const ModelViewSource old_view(before.view());
+    return EncodeDelta(Kernels(), old_view, view, AllCells(before.schema), MemorySpool(), {})
+        .value();
+  };
+  const uint64_t changed = encode(ModelViewSource(after.view())).digests.changed;
+  for (const auto& [proposal, taken] :
+       {std::pair(right, true), std::pair(delta_to(other), false), std::pair(damaged, false)}) {
+    const ProposingSource view(after, proposal);
+    const EncodedDelta delta = encode(view);
+    EXPECT_EQ(view.asked, 1);
+    EXPECT_EQ(delta.digests.changed, changed + (taken ? 1000 : 0));
+    EXPECT_EQ(ReadAll(*delta.blobs), ReadAll(*encode(ModelViewSource(after.view())).blobs));
+  }
+}
+
 TEST(Patch, WithoutChangesHasNoBlobs) {
   const TestModel model = RandomModel(TinySchema(), 1);
   const auto file = OpenBytes(DeltaFile(model, model));

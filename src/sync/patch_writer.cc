@@ -37,7 +37,7 @@ class RangeEncoder {
     const DType dtype = after_.schema().tensors()[range.tensor].dtype;
     EncodedRange encoded;
     AppendChunkDigests(before, encoded.base_chunks);
-    PULSE_ASSIGN_OR_RETURN(WordDelta delta, EncodeRange(kernels_, codec_, before, after, dtype));
+    PULSE_ASSIGN_OR_RETURN(WordDelta delta, DeltaOf(range, before, after, dtype));
     encoded.changed = delta.changed;
     if (delta.changed == 0) {
       encoded.target_chunks = encoded.base_chunks;
@@ -51,12 +51,28 @@ class RangeEncoder {
   }
 
  private:
+  // What the source proposes is taken if it leads from `before` to `after`.
+  StatusOr<WordDelta> DeltaOf(const TensorRange& range, ByteView before, ByteView after,
+                              DType dtype) {
+    const CodecId id =
+        codec_ == RangeCodec::kSmall ? CodecId::kWordDeltaSmall : CodecId::kWordDeltaFast;
+    if (auto proposed = after_.DeltaOf(range, id)) {
+      proposed_scratch_.assign(before.begin(), before.end());
+      const bool leads =
+          ApplyRange(kernels_, codec_, proposed->bytes, dtype, proposed_scratch_).ok() &&
+          std::ranges::equal(proposed_scratch_, after);
+      if (leads) return *std::move(proposed);
+    }
+    return EncodeRange(kernels_, codec_, before, after, dtype);
+  }
+
   const kernels::KernelTable& kernels_;
   const ViewSource& before_;
   const ViewSource& after_;
   const RangeCodec codec_;
   Bytes before_scratch_;
   Bytes after_scratch_;
+  Bytes proposed_scratch_;
 };
 
 void Append(const std::vector<Digest>& from, std::vector<Digest>& to) {

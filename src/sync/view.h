@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "codec/container.h"
+#include "codec/word_delta.h"
 #include "core/bytes.h"
 #include "core/digest.h"
 #include "core/schema.h"
@@ -62,6 +65,12 @@ class ViewSource {
   // (which then owns them until its next use). Errors are those of the source: kDataLoss,
   // kUnavailable, ...
   virtual StatusOr<ByteView> Read(const TensorRange& range, Bytes& scratch) const = 0;
+  // The change of a range since the last version in that codec, where the source has it encoded
+  // already, as from a device. A proposal: who uses it checks that it leads from his base to what
+  // Read gives.
+  virtual std::optional<WordDelta> DeltaOf(const TensorRange& /*range*/, CodecId /*codec*/) const {
+    return std::nullopt;
+  }
 };
 
 // Bytes that lie in memory or in mapped files. view.schema must outlive the source.

@@ -520,6 +520,19 @@ class CommandLine(unittest.TestCase):
                 if code is not None:
                     self.assertEqual(result.returncode, code)
 
+    def test_asking_for_a_device_that_is_not_there_is_one_clear_error(self):
+        facts = self.run_program("--version").stdout
+        if "no device" not in facts and "no CUDA" not in facts:
+            self.skipTest("there is a device")
+        write_bytes(self.path("a.yaml"), b"trainer: {kind: synthetic, elements: 1000}\nrun: {dir: the_run}\n")
+        for command in ("train", "doctor"):
+            result = subprocess.run([PROGRAM, command, "a.yaml", "--set", "device=cuda"], capture_output=True,
+                                    text=True, timeout=120, cwd=self.dir)
+            self.assertNotEqual(result.returncode, OK)
+            self.assertIn("CUDA" if command == "train" else "device", result.stderr)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        self.assertFalse(os.path.exists(self.path("the_run")))
+
 
 if __name__ == "__main__":
     PROGRAM = os.path.abspath(sys.argv.pop(1))
