@@ -1,5 +1,7 @@
 #include "collective/mpi/mpi_communicator.h"
 
+#include <thread>
+
 #include "collective/communicator_conformance.h"
 #include "collective/mpi/mpi_test_main.h"
 
@@ -43,6 +45,30 @@ INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorConformance, testing::Values(Processes
 TEST(MpiSession, CannotBeStartedTwice) {
   RealClock clock;
   EXPECT_TRUE(absl::IsFailedPrecondition(MpiSession::Start(clock).status()));
+}
+
+// As a rank does that publishes with its trainer's others while it tells all that it is busy.
+TEST(MpiCommunicator, TwoThreadsOfAProcessWaitOnCommunicatorsOfTheirOwn) {
+  const auto first = Open({.chunk_bytes = 1000}), second = Open({.chunk_bytes = 1000});
+  ASSERT_TRUE(first.ok() && second.ok());
+  const RealClock clock;
+  const auto talk = [&clock](Communicator& communicator, uint8_t word) {
+    Status status;
+    for (int i = 0; i < 200 && status.ok(); ++i) {
+      const Bytes mine(5000, static_cast<uint8_t>(word + communicator.rank()));
+      std::vector<Bytes> all;
+      status = communicator.AllGather(mine, all, Deadline::After(clock, 30'000));
+      for (size_t r = 0; status.ok() && r < all.size(); ++r) {
+        if (all[r] != Bytes(5000, static_cast<uint8_t>(word + r))) status = DataLoss("other bytes");
+      }
+    }
+    return status;
+  };
+  Status beside;
+  std::thread thread([&] { beside = talk(**second, 100); });
+  EXPECT_EQ(talk(**first, 0), OkStatus());
+  thread.join();
+  EXPECT_EQ(beside, OkStatus());
 }
 
 TEST(MpiCommunicator, RefusesAChunkSizeThatMpiCannotCount) {
