@@ -159,7 +159,8 @@ Status MpiCommunicator::Meet(const Call& call, std::span<const ByteView> to) {
   call->sent.assign(hosts_.size(), call->header);
   for (size_t r = 0; r < to.size(); ++r) call->sent[r].bytes = to[r].size();
   call->calls = call->sent;  // our own stays, the others arrive
-  auto headers = std::make_unique<MpiTransfers>(comm_, kHeaderTag, sizeof(CallHeader));
+  auto headers =
+      std::make_unique<MpiTransfers>(comm_, kHeaderTag, sizeof(CallHeader), session_.calls());
   ForEachPeer([&](size_t peer) {
     const int p = Peer(peer);
     headers->Receive(p, {reinterpret_cast<uint8_t*>(&call->calls[peer]), sizeof(CallHeader)});
