@@ -13,16 +13,20 @@ namespace pulse::loco {
 
 struct ArraysPlace {
   std::string name;
-  // Called by the thread of each rank. Skips or fails the test where the place is not there, and
-  // then returns nothing.
+  // Called by the thread of each rank.
   std::function<MakeArrays(int rank, Trainer& trainer)> make;
-  std::function<bool()> is_there = [] { return true; };
+  // Why the place is not here; empty: it is. Tests are then skipped, or fail where it must be here.
+  std::function<std::string()> missing = [] { return std::string(); };
+  bool required = false;
 };
 
 class ArraysConformance : public testing::TestWithParam<ArraysPlace> {
  protected:
   void SetUp() override {
-    if (!GetParam().is_there()) GTEST_SKIP() << GetParam().name << " is not here";
+    const std::string missing = GetParam().missing();
+    if (missing.empty()) return;
+    if (GetParam().required) FAIL() << missing;
+    GTEST_SKIP() << missing;
   }
 
   static Job SmallJob(int ranks) {
