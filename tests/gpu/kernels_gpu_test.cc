@@ -311,13 +311,18 @@ TEST_F(KernelsOnGpu, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
     Positions expected, of_class(blocks * kTeamClasses);
     ForEachBlock(n, [&](size_t at, size_t size) {
       const size_t b = at / kSparseBlockElements;
-      std::vector<uint8_t> classes(size);
-      Reference().class_rank.classify(std::span(theta).subspan(at, size), classes);
+      const auto words = std::span(theta).subspan(at, size);
+      const ClassRankBody& reference = Reference().class_rank;
+      std::vector<ClassTile> tiles(TilesOf(size));
+      std::vector<TileCounts> counts(tiles.size());
+      reference.classify(AsBytes(words), kFloatLayout, reference.largest_exponent(words), tiles,
+                         counts);
       const auto positions = update.BlockPositions(b);
+      std::vector<uint8_t> classes(positions.size());
       Positions block(positions.size());
-      Reference().class_rank.rank(classes, positions, block.data());
+      reference.rank(tiles, counts, positions, classes.data(), block.data());
       expected.insert(expected.end(), block.begin(), block.end());
-      for (const uint32_t position : positions) ++of_class[b * kTeamClasses + classes[position]];
+      for (const uint8_t c : classes) ++of_class[b * kTeamClasses + c];
     });
     EXPECT_TRUE(FromDevice<uint32_t>(ranks) == expected);
     const auto positions = Room<uint32_t>(update.entries());
