@@ -95,7 +95,7 @@ StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& sto
     }
     if (local.ok()) {
       const Status told = WhileBusy([&] { local = observer.OnRound(state(), *report); });
-      if (!told.ok()) return Annotate(told, fmt::format("round {}", state().round));
+      if (!told.ok()) return Annotate(told, fmt::format("round {}", state().round + 1));
     }
     if (checkpoints_ != nullptr && checkpoints_->Due(state().round, last)) {
       const Status taken = TakeCheckpoint(observer, report->theta, local);
