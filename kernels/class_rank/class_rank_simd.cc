@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/arithmetic/prefetch.h"
 #include "kernels/class_rank/class_rank_bodies.h"
 #include "kernels/class_rank/class_rank_math.h"
 
@@ -35,7 +34,6 @@ uint32_t LargestExponent(std::span<const float> theta) {
   auto largest = hn::Zero(d);
   size_t i = 0;
   for (; i + lanes <= theta.size(); i += lanes) {
-    PrefetchAhead(bits + i);
     largest = hn::Max(largest, hn::And(hn::LoadU(d, bits + i), mask));
   }
   uint32_t top = hn::GetLane(hn::MaxOfLanes(d, largest)) >> kFloatLayout.exponent_shift;
@@ -46,14 +44,6 @@ uint32_t LargestExponent(std::span<const float> theta) {
 }
 
 #if HWY_TARGET != HWY_SCALAR  // without vectors there is nothing to gain: the reference serves
-
-// Asks for what lies 16,384 words ahead, or would: a hint, not an access. Writers scan that many
-// words at once, so that the next ones come from memory while these are classified.
-template <typename Word>
-HWY_INLINE void PrefetchFarAhead(const uint8_t* at) {
-  constexpr size_t kAhead = 8 * kTileWords * sizeof(Word);
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) + kAhead), 0, 2);
-}
 
 // There is no shift of bytes: pairs of them are shifted, and the mask drops what the upper one let
 // fall into the lower one.
@@ -91,7 +81,6 @@ HWY_INLINE void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t
   const auto last = hn::Set(d, Word{kRankClasses - 1});
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    PrefetchAhead(words.data() + i * sizeof(Word));
     const auto word = hn::BitCast(d, hn::LoadU(bytes, words.data() + i * sizeof(Word)));
     const auto exponent = hn::And(ShiftWords(d, word, layout.exponent_shift), mask);
     const auto of_lane = hn::Min(Below(from, exponent), last);
