@@ -9,10 +9,9 @@ import argparse
 import os
 import re
 import signal
-import subprocess
-import sys
-import threading
 import time
+
+from mpi_job import Job, fail
 
 RANKS = 4
 VICTIM = 2
@@ -40,59 +39,6 @@ CASES = {
 }
 
 
-class Job:
-    def __init__(self, command):
-        self.lines = []
-        self.changed = threading.Condition()
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, start_new_session=True)
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            with self.changed:
-                self.lines.append(line.rstrip())
-                self.changed.notify_all()
-
-    def find(self, pattern):
-        return [m for m in (re.search(pattern, line) for line in self.lines) if m]
-
-    def wait_for(self, pattern, count, timeout_s):
-        with self.changed:
-            if not self.changed.wait_for(lambda: len(self.find(pattern)) >= count, timeout_s):
-                self.end()
-                fail(self, f"'{pattern}' did not appear {count} times within {timeout_s} s")
-            return self.find(pattern)
-
-    def end(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-
-def fail(job, message):
-    print("\n".join(job.lines[-60:]))
-    sys.exit(f"FAILED: {message}")
-
-
-def running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def ranks_left(pids, timeout_s):
-    """mpirun sends the signals and returns; the processes may need a moment to die of them."""
-    end = time.monotonic() + timeout_s
-    while True:
-        left = [rank for rank, pid in pids.items() if running(pid)]
-        if not left or time.monotonic() > end:
-            return left
-        time.sleep(0.05)
-
-
 def check(args):
     message_bytes, ending, fault, sent_signal, exit_codes, reported = CASES[args.case]
     command = [args.mpirun, "-n", str(RANKS), args.program, str(message_bytes), str(DEADLINE_MS),
@@ -105,21 +51,8 @@ def check(args):
     if sent_signal:
         os.kill(pids[VICTIM], sent_signal)
     started = time.monotonic()
-    try:
-        code = job.process.wait(timeout=END_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
-        job.end()
-        fail(job, f"the job did not end within {END_WITHIN_S} s")
+    code = job.wait_for_end(pids, END_WITHIN_S, exit_codes)
     took_s = time.monotonic() - started
-    job.reader.join(10)
-
-    if code not in exit_codes:
-        fail(job, f"mpirun returned {code}, expected one of {exit_codes}")
-    left = ranks_left(pids, 10)
-    if left:
-        fail(job, f"ranks {left} are still running")
     if reported:
         named = re.escape(f"rank {VICTIM} ({hosts[VICTIM]})")
         # A rank stopped amid a call may have kept others waiting for one another; one that hangs
