@@ -102,6 +102,9 @@ def main():
     parser.add_argument("--dir", help="work here (default: a temporary folder)")
     parser.add_argument("--skip-tools", action="store_true", help="leave zstd and xdelta3 out")
     a = parser.parse_args()
+    for tool in [] if a.skip_tools else ["zstd", "xdelta3"]:
+        if shutil.which(tool) is None:
+            raise SystemExit(f"checkpoint_tools.py: {tool} is not installed: apt-get install {tool}, or --skip-tools")
     folder = tempfile.mkdtemp(prefix="pulseloco-bench-", dir=a.dir)
     try:
         share = make_checkpoints(folder, a.parameters)
