@@ -15,8 +15,6 @@ using kernels::kTileWords;
 using kernels::TileCounts;
 using kernels::TilesOf;
 
-constexpr size_t kMostWords = size_t{1} << 20;  // of a block
-
 constexpr size_t kSampleWords = 4096;  // 0.4 % of a block
 constexpr size_t kOutliersPerSample = 1024;
 
@@ -102,15 +100,15 @@ uint32_t ExponentSample::Top() const {
 }
 
 ClassPositionCoder::ClassPositionCoder(const kernels::ClassRankBody& kernel,
-                                       const kernels::WordLayout& layout)
+                                       const kernels::WordLayout& layout, size_t most_words)
     : kernel_(kernel),
       layout_(layout),
-      tiles_(std::make_unique_for_overwrite<kernels::ClassTile[]>(TilesOf(kMostWords))),
-      counts_(std::make_unique_for_overwrite<TileCounts[]>(TilesOf(kMostWords))),
-      ranks_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
-      by_class_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
-      slots_(std::make_unique_for_overwrite<uint32_t[]>(kMostWords)),
-      classes_(std::make_unique_for_overwrite<uint8_t[]>(kMostWords)) {}
+      tiles_(std::make_unique_for_overwrite<kernels::ClassTile[]>(TilesOf(most_words))),
+      counts_(std::make_unique_for_overwrite<TileCounts[]>(TilesOf(most_words))),
+      ranks_(std::make_unique_for_overwrite<uint32_t[]>(most_words)),
+      by_class_(std::make_unique_for_overwrite<uint32_t[]>(most_words)),
+      slots_(std::make_unique_for_overwrite<uint32_t[]>(most_words)),
+      classes_(std::make_unique_for_overwrite<uint8_t[]>(most_words)) {}
 
 void ClassPositionCoder::Start(size_t block_words) {
   sample_.Start(block_words, layout_);

@@ -55,9 +55,11 @@ class ClassPositionCoder {
   // Words that are worth being scanned at once: they stay in the core's cache.
   static constexpr size_t kChunkWords = 32 * kernels::kTileWords;
 
-  ClassPositionCoder(const kernels::ClassRankBody& kernel, const kernels::WordLayout& layout);
+  // most_words: of a block.
+  ClassPositionCoder(const kernels::ClassRankBody& kernel, const kernels::WordLayout& layout,
+                     size_t most_words);
 
-  // A block of so many words, at most 2^20, begins.
+  // A block of so many words, at most most_words, begins.
   void Start(size_t block_words);
   // The block's next old words: kChunkWords, but what is left for the last ones.
   void Add(ByteView before);

@@ -60,7 +60,8 @@ struct Coded {
 };
 
 Coded Encode(ByteView before, DType dtype, std::span<const uint32_t> positions) {
-  ClassPositionCoder coder(ClassRankBodies().back(), LayoutOf(dtype));
+  ClassPositionCoder coder(ClassRankBodies().back(), LayoutOf(dtype),
+                           before.size() / SizeOf(dtype));
   StreamsWriter streams;
   Coded coded;
   Scan(coder, before, SizeOf(dtype));
@@ -75,7 +76,8 @@ Coded Encode(ByteView before, DType dtype, std::span<const uint32_t> positions) 
 Status Decode(ByteView before, DType dtype, ByteView bytes, std::span<uint32_t> positions,
               ClassBegins* begins = nullptr) {
   PULSE_ASSIGN_OR_RETURN(StreamsReader streams, StreamsReader::Open(bytes));
-  ClassPositionCoder coder(ClassRankBodies().back(), LayoutOf(dtype));
+  ClassPositionCoder coder(ClassRankBodies().back(), LayoutOf(dtype),
+                           before.size() / SizeOf(dtype));
   PULSE_RETURN_IF_ERROR(coder.Decode(before, streams, positions));
   if (begins != nullptr) *begins = coder.begins();
   return streams.Finish();
@@ -147,7 +149,7 @@ TEST(ClassPositions, AColumnOfOutliersDoesNotMoveTheTopExponent) {
 
 // The classes are guessed from the block before, and the guess must not show.
 TEST(ClassPositions, AreTheSameBytesWhateverBlockCameBefore) {
-  ClassPositionCoder reused(ClassRankBodies().back(), LayoutOf(DType::kBF16));
+  ClassPositionCoder reused(ClassRankBodies().back(), LayoutOf(DType::kBF16), 150'000);
   for (const float scale : {1.0f, 1e-3f, 1e3f, 1.0f, 1e-6f}) {
     Rng rng(13, {.sample = 1});
     std::vector<uint16_t> words(150'000);

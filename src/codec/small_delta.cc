@@ -35,7 +35,7 @@ class BlockEncoder {
         word_bytes_(SizeOf(dtype)),
         positions_(std::make_unique_for_overwrite<uint32_t[]>(block_words)),
         steps_(std::make_unique_for_overwrite<uint64_t[]>(block_words)),
-        position_coder_(kernels.class_rank, LayoutOf(dtype)),
+        position_coder_(kernels.class_rank, LayoutOf(dtype), block_words),
         step_coder_(word_bytes_) {}
 
   // Appends the payload to `out` and returns the number of changed words; nothing for none.
@@ -105,10 +105,10 @@ class BlockEncoder {
 
 class BlockApplier {
  public:
-  BlockApplier(const kernels::KernelTable& kernels, DType dtype)
+  BlockApplier(const kernels::KernelTable& kernels, DType dtype, size_t block_words)
       : kernels_(kernels),
         word_bytes_(SizeOf(dtype)),
-        position_coder_(kernels.class_rank, LayoutOf(dtype)),
+        position_coder_(kernels.class_rank, LayoutOf(dtype), block_words),
         step_coder_(word_bytes_) {}
 
   // words: the block before the change; moved in place.
@@ -148,8 +148,9 @@ StatusOr<WordDelta> EncodeSmallDelta(const kernels::KernelTable& kernels, ByteVi
 
 Status ApplySmallDelta(const kernels::KernelTable& kernels, ByteView delta, ByteView before,
                        DType dtype, ByteSpan after) {
+  const size_t words = std::min<size_t>(before.size() / SizeOf(dtype), kContainerBlockElements);
   return ApplyWordBlocks(CodecId::kWordDeltaSmall, kWhat, delta, before, SizeOf(dtype), after,
-                         BlockApplier(kernels, dtype));
+                         BlockApplier(kernels, dtype, words));
 }
 
 }  // namespace pulse

@@ -137,8 +137,9 @@ Status ApplyPatchFrom(ByteView coded, ByteSpan words) {
 uint64_t SmallPositions(const KernelTable& kernels, ByteView before, ByteView after) {
   const std::vector<uint32_t> positions = Changed(kernels, before, after);
   if (positions.empty()) return 0;
-  ClassPositionCoder coder(kernels.class_rank, LayoutOf(DType::kBF16));
-  coder.Start(before.size() / sizeof(uint16_t));
+  const size_t words = before.size() / sizeof(uint16_t);
+  ClassPositionCoder coder(kernels.class_rank, LayoutOf(DType::kBF16), words);
+  coder.Start(words);
   coder.Add(before);
   StreamsWriter streams;
   coder.Encode(before, positions, streams);
