@@ -5,13 +5,12 @@ Usage: collective_faults.py --mpirun PATH --program PATH CASE
 Starts four ranks of collective_rank under mpirun, does harm to rank 2, and checks the survivors'
 reports, mpirun's exit code, the time it took, and that no process is left.
 """
-import argparse
 import os
 import re
 import signal
 import time
 
-from mpi_job import Job, fail
+from mpi_job import Job, fail, main
 
 RANKS = 4
 VICTIM = 2
@@ -62,18 +61,8 @@ def check(args):
             if not job.find(rf"rank {rank} failed: DEADLINE_EXCEEDED: \S+ \d+: no data from "
                             rf"{others}{named}{others} within {DEADLINE_MS / 1000} s"):
                 fail(job, f"rank {rank} did not report rank {VICTIM} and its host")
-    print(f"{args.case}: ended with {code} after {took_s:.1f} s")
-    for match in job.find(r"rank \d+ failed: .*"):
-        print(match[0])
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--program", required=True)
-    parser.add_argument("case", choices=CASES)
-    check(parser.parse_args())
+    job.report(args.case, code, took_s)
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES, check)

@@ -5,13 +5,12 @@ exit code, and every survivor that speaks names the rank, its host and the round
 Usage: loco_faults.py --mpirun PATH --program PATH CASE
 Starts four ranks of loco_rank under mpirun; rank 2 is the one that goes wrong.
 """
-import argparse
 import os
 import re
 import signal
 import time
 
-from mpi_job import Job, fail
+from mpi_job import Job, fail, main
 
 RANKS, VICTIM = 4, 2
 DEADLINE_MS = 4000
@@ -64,18 +63,8 @@ def check(args):
         # Who fails first ends the job after some seconds, in which the others speak too.
         if silent:
             fail(job, f"ranks {silent} did not say '{pattern}'")
-    print(f"{args.case}: ended with {code} after {took_s:.1f} s")
-    for match in job.find(r"rank \d+ failed: .*"):
-        print(match[0])
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mpirun", required=True)
-    parser.add_argument("--program", required=True)
-    parser.add_argument("case", choices=CASES)
-    check(parser.parse_args())
+    job.report(args.case, code, took_s)
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES, check)

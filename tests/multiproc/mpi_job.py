@@ -1,4 +1,5 @@
 """A job under mpirun whose ranks report on their output, one line at a time."""
+import argparse
 import os
 import re
 import signal
@@ -50,6 +51,11 @@ class Job:
             fail(self, f"ranks {left} are still running")
         return code
 
+    def report(self, case, code, took_s):
+        print(f"{case}: ended with {code} after {took_s:.1f} s")
+        for match in self.find(r"rank \d+ failed: .*"):
+            print(match[0])
+
     def end(self):
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -76,3 +82,11 @@ def ranks_left(pids, timeout_s):
         if not left or time.monotonic() > end:
             return left
         time.sleep(0.05)
+
+
+def main(cases, check):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("case", choices=cases)
+    check(parser.parse_args())
