@@ -1,8 +1,9 @@
-// The class of one word, from the word and from a tile.
+// The class of one word, from the word and from a tile; and how many words there are of each.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "kernels/class_rank/class_rank.h"
 
@@ -27,6 +28,15 @@ inline uint8_t ClassAt(const ClassTile& tile, size_t i) {
     c |= (planes[p * kTileGroups] >> i % 64 & 1) << p;
   }
   return static_cast<uint8_t>(c);
+}
+
+// The words of each class, in all tiles.
+inline ClassCounts SumOfCounts(std::span<const TileCounts> counts) {
+  ClassCounts sum = {};
+  for (const TileCounts& of_tile : counts) {
+    for (size_t c = 0; c < kRankClasses; ++c) sum[c] += of_tile.all[c];
+  }
+  return sum;
 }
 
 }  // namespace pulse::kernels

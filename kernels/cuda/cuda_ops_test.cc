@@ -10,6 +10,7 @@
 #include "kernels/apply/apply_cuda_op.h"
 #include "kernels/cast_view/cast_view_cuda_op.h"
 #include "kernels/class_rank/class_rank_cuda_op.h"
+#include "kernels/class_rank/class_rank_math.h"
 #include "kernels/cuda/on_host.h"
 #include "kernels/diff/diff_cuda_op.h"
 #include "kernels/gate/gate_cuda_op.h"
@@ -346,10 +347,7 @@ TEST(CudaOps, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
         std::vector<uint8_t> classes(of_block.size());
         std::vector<uint32_t> expected(of_block.size());
         reference.rank(tiles, tile_counts, of_block, classes.data(), expected.data());
-        ClassCounts counts = {};
-        for (const TileCounts& of_tile : tile_counts) {
-          for (size_t c = 0; c < kRankClasses; ++c) counts[c] += of_tile.all[c];
-        }
+        const ClassCounts counts = SumOfCounts(tile_counts);
         EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
                                ranks.begin() + static_cast<ptrdiff_t>(update.starts[b])))
             << n;

@@ -1,7 +1,6 @@
 #include "codec/class_positions.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "codec/rice_set.h"
 #include "kernels/class_rank/class_rank_math.h"
@@ -118,18 +117,20 @@ void ClassPositionCoder::Start(size_t block_words) {
 
 void ClassPositionCoder::Classify(ByteView before, size_t first_tile) {
   const size_t tiles = TilesOf(before.size() / layout_.word_bytes);
-  kernel_.classify(before, layout_, top_, std::span(&tiles_[first_tile], tiles),
+  kernel_.classify(before, layout_, *top_, std::span(&tiles_[first_tile], tiles),
                    std::span(&counts_[first_tile], tiles));
 }
 
 void ClassPositionCoder::Add(ByteView before) {
-  Classify(before, classified_);
-  sample_.Add(before);
-  if (classified_ == 0 && !guessed_) {
-    guessed_ = true;
+  // Sampled when they have been classified, and so are in cache; but for the very first ones, whose
+  // own sample is the guess.
+  const bool first = !top_.has_value();
+  if (first) {
+    sample_.Add(before);
     top_ = sample_.Top();
-    Classify(before, 0);
   }
+  Classify(before, classified_);
+  if (!first) sample_.Add(before);
   classified_ += TilesOf(before.size() / layout_.word_bytes);
 }
 
@@ -149,16 +150,6 @@ void ClassPositionCoder::LeaveOutAllBut(std::span<const uint32_t> tiles) {
     next = tile + size_t{1};
   }
   std::fill(&counts_[next], &counts_[tiles_count_], TileCounts{});
-}
-
-// The words of each class that take part in the ranks.
-ClassCounts ClassPositionCoder::Sizes() const {
-  ClassCounts sizes = {};
-  for (size_t t = 0; t < tiles_count_; ++t) {
-    const auto& of_tile = counts_[t].all;
-    for (size_t c = 0; c < kRankClasses; ++c) sizes[c] += of_tile[c];
-  }
-  return sizes;
 }
 
 // From classes_ and ranks_.
@@ -187,7 +178,7 @@ void ClassPositionCoder::Encode(ByteView before, std::span<const uint32_t> posit
   kernel_.rank({tiles_.get(), tiles_count_}, {counts_.get(), tiles_count_}, positions,
                classes_.get(), ranks_.get());
   SortByClass(positions.size());
-  const ClassCounts sizes = Sizes();
+  const ClassCounts sizes = kernels::SumOfCounts({counts_.get(), tiles_count_});
   for (size_t c = 0; c < kRankClasses; ++c) {
     if (sizes[c] == 0) continue;
     const uint32_t members = begins_[c + 1] - begins_[c];
@@ -229,7 +220,7 @@ Status ClassPositionCoder::Decode(ByteView before, StreamsReader& in,
     PULSE_RETURN_IF_ERROR(DecodeSet(tiles, in, active));
     LeaveOutAllBut(active);
   }
-  const ClassCounts sizes = Sizes();
+  const ClassCounts sizes = kernels::SumOfCounts({counts_.get(), tiles_count_});
   ClassCounts entries = {};
   uint32_t begin = 0;
   for (size_t c = 0; c < kRankClasses; ++c) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -82,15 +83,13 @@ class ClassPositionCoder {
   void Classify(ByteView before, size_t first_tile);
   void FinishClasses(ByteView before);
   void LeaveOutAllBut(std::span<const uint32_t> tiles);
-  kernels::ClassCounts Sizes() const;
   void SortByClass(size_t entries);
   Status CheckMap(std::span<const uint32_t> active, std::span<const uint32_t> positions);
 
   kernels::ClassRankBody kernel_;
   kernels::WordLayout layout_;
   ExponentSample sample_;
-  uint32_t top_ = 0;  // what the tiles were classified by
-  bool guessed_ = false;
+  std::optional<uint32_t> top_;  // what the tiles were classified by
   size_t tiles_count_ = 0;
   size_t classified_ = 0;  // tiles
   // Room for a block; never filled as a whole.

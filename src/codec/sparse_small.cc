@@ -56,11 +56,7 @@ struct Scratch {
     tiles.resize(kernels::TilesOf(theta.size()));
     tile_counts.resize(tiles.size());
     kernel.classify(AsBytes(theta), kernels::kFloatLayout, top, tiles, tile_counts);
-    ClassCounts sizes = {};
-    for (const kernels::TileCounts& of_tile : tile_counts) {
-      for (size_t c = 0; c < kRankClasses; ++c) sizes[c] += of_tile.all[c];
-    }
-    return sizes;
+    return kernels::SumOfCounts(tile_counts);
   }
 };
 
