@@ -123,18 +123,6 @@ Status JointPublisher::TakeOver() {
   return OkStatus();
 }
 
-PartOptions JointPublisher::Part() const {
-  PartOptions part;
-  part.run = options_.run;
-  part.part = static_cast<uint32_t>(rank_);
-  part.ranges = options_.ranges;
-  part.threads = options_.threads;
-  part.spool_directory = options_.state_directory;
-  part.memory_bytes = options_.memory_bytes;
-  part.read_back = options_.read_back;
-  return part;
-}
-
 StatusOr<std::vector<Bytes>> JointPublisher::Tell(const StatusOr<Bytes>& mine) {
   return Agree(*group_, mine, Deadline::After(deps_.clock, timeout_ms_));
 }

@@ -47,7 +47,7 @@ class JointPublisher {
                  PublisherDeps deps, int64_t timeout_ms);
   bool first() const { return rank_ == 0; }
   bool has_share() const { return rank_ < shares_.size(); }  // of several ranks
-  PartOptions Part() const;
+  PartOptions Part() const { return PartOf(options_, static_cast<uint32_t>(rank_)); }
   StatusOr<std::vector<Bytes>> Tell(const StatusOr<Bytes>& mine);
   // The first rank's words.
   StatusOr<Bytes> Hear(const StatusOr<Bytes>& mine);

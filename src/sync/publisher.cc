@@ -30,6 +30,16 @@ Status CheckMetadata(const std::map<std::string, std::string>& metadata) {
 
 }  // namespace
 
+PartOptions PartOf(const PublisherOptions& options, uint32_t part) {
+  return {.run = options.run,
+          .part = part,
+          .ranges = options.ranges,
+          .threads = options.threads,
+          .spool_directory = options.state_directory,
+          .memory_bytes = options.memory_bytes,
+          .read_back = options.read_back};
+}
+
 Publisher::Publisher(PublisherOptions options, PublisherDeps deps, ChainReader chain)
     : options_(std::move(options)),
       deps_(deps),
@@ -297,16 +307,6 @@ void Publisher::NoteUpload(const std::vector<ManifestObject>& objects, int64_t t
   link_bytes_per_s_ = static_cast<double>(bytes) * 1e9 / static_cast<double>(took_ns);
 }
 
-PartOptions Publisher::Whole() const {
-  PartOptions part;
-  part.run = options_.run;
-  part.threads = options_.threads;
-  part.spool_directory = options_.state_directory;
-  part.memory_bytes = options_.memory_bytes;
-  part.read_back = options_.read_back;
-  return part;
-}
-
 StatusOr<EncodedPart> Publisher::Encode(Attempt& attempt, const ViewSource& view,
                                         PublishOptions& described) {
   const ViewSource* before = attempt.base ? base_.view() : nullptr;
@@ -315,7 +315,8 @@ StatusOr<EncodedPart> Publisher::Encode(Attempt& attempt, const ViewSource& view
     attempt.codec = decision.codec;
     described.metadata[kCodecReasonKey] = std::move(decision.reason);
   }
-  return EncodePart(deps_.fs, deps_.kernels, Whole(), attempt, before, view, described.progress);
+  return EncodePart(deps_.fs, deps_.kernels, PartOf(options_, 0), attempt, before, view,
+                    described.progress);
 }
 
 StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOptions& options) {
@@ -345,7 +346,7 @@ StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOpti
   const int64_t upload_ns = deps_.clock.NowNs();
   PULSE_ASSIGN_OR_RETURN(
       std::vector<ManifestObject> objects,
-      UploadPart(deps_.store, Whole(), attempt, part, digests, view, !reason.empty()));
+      UploadPart(deps_.store, PartOf(options_, 0), attempt, part, digests, view, !reason.empty()));
   NoteUpload(objects, deps_.clock.NowNs() - upload_ns);
   PULSE_ASSIGN_OR_RETURN(Published version, WriteManifest(attempt, schema, digests,
                                                           std::move(objects), reason, described));

@@ -77,6 +77,9 @@ struct Published {
 // In the metadata of a version of CodecSetting::kAuto: why it has its codec.
 inline constexpr char kCodecReasonKey[] = "codec.reason";
 
+// What a publishing rank does of each version: its ranges of all parts.
+PartOptions PartOf(const PublisherOptions& options, uint32_t part);
+
 // For one thread. An error leaves the publisher usable, except kAborted: another publisher won or
 // took over, and this one never publishes again.
 class Publisher {
@@ -126,7 +129,6 @@ class Publisher {
   Status TakeOver(const std::optional<HeadAt>& current);
   Status Resolve();
   Status FindBase();
-  PartOptions Whole() const;
   void NoteUpload(const std::vector<ManifestObject>& objects, int64_t took_ns);
   StatusOr<EncodedPart> Encode(Attempt& attempt, const ViewSource& view, PublishOptions& described);
   StatusOr<CodecDecision> Choose(const ViewSource& before, const ViewSource& after) const;
