@@ -136,6 +136,10 @@ Digest TensorDigest(ByteView bytes) {
 }
 
 Digest TensorDigest(ByteView bytes, Workers& workers) {
+  return CombineChunks(ChunkDigests(bytes, workers));
+}
+
+std::vector<Digest> ChunkDigests(ByteView bytes, Workers& workers) {
   std::vector<Digest> chunks((bytes.size() + kDigestChunkBytes - 1) / kDigestChunkBytes);
   RunRanges(workers, chunks.size(), 1, [&](uint64_t begin, uint64_t end) {
     for (uint64_t i = begin; i < end; ++i) {
@@ -143,7 +147,7 @@ Digest TensorDigest(ByteView bytes, Workers& workers) {
       chunks[i] = DigestOf(bytes.subspan(at, std::min(kDigestChunkBytes, bytes.size() - at)));
     }
   });
-  return CombineChunks(chunks);
+  return chunks;
 }
 
 Digest CombineChunks(std::span<const Digest> chunks) {
@@ -168,6 +172,23 @@ Digest ViewDigest(const ModelView& view) {
   digests.reserve(view.tensors.size());
   for (const ByteView tensor : view.tensors) digests.push_back(TensorDigest(tensor));
   return ViewDigest(*view.schema, digests);
+}
+
+StatusOr<Digest> ViewDigestOfChunks(const ModelSchema& schema, std::span<const Digest> chunks) {
+  const auto chunks_of = [](const TensorSpec& spec) {
+    return (spec.bytes() + kDigestChunkBytes - 1) / kDigestChunkBytes;
+  };
+  uint64_t expected = 0;
+  for (const TensorSpec& spec : schema.tensors()) expected += chunks_of(spec);
+  if (chunks.size() != expected) {
+    return DataLoss("{} chunk digests for tensors of {} chunks", chunks.size(), expected);
+  }
+  std::vector<Digest> tensors;
+  for (const TensorSpec& spec : schema.tensors()) {
+    tensors.push_back(CombineChunks(chunks.first(chunks_of(spec))));
+    chunks = chunks.subspan(chunks_of(spec));
+  }
+  return ViewDigest(schema, tensors);
 }
 
 }  // namespace pulse

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/schema.h"
@@ -58,6 +59,9 @@ Digest TensorDigest(ByteView bytes);
 // The same digest by several threads, each over whole chunks. Memory: 16 bytes a chunk.
 Digest TensorDigest(ByteView bytes, Workers& workers);
 
+// Of each chunk of a tensor, or of a part of it that begins where a chunk does.
+std::vector<Digest> ChunkDigests(ByteView bytes, Workers& workers);
+
 // Combines whole-chunk digests computed elsewhere into a tensor's digest.
 Digest CombineChunks(std::span<const Digest> chunks);
 
@@ -67,5 +71,9 @@ Digest SchemaDigest(const ModelSchema& schema);
 // tensor_digests: one per tensor of the schema, in its order.
 Digest ViewDigest(const ModelSchema& schema, std::span<const Digest> tensor_digests);
 Digest ViewDigest(const ModelView& view);
+
+// chunks: those of all tensors in turn, wherever they were computed. kDataLoss for another number
+// of them than the schema's tensors have.
+StatusOr<Digest> ViewDigestOfChunks(const ModelSchema& schema, std::span<const Digest> chunks);
 
 }  // namespace pulse

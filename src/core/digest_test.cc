@@ -81,5 +81,25 @@ TEST(Sha256, OfAbcIsTheStandardsExample) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(ViewDigestOfChunks, IsTheViewsWhoeverHashedThem) {
+  const auto schema = ModelSchema::Make({{"a", DType::kU8, {2 * kDigestChunkBytes + 5}},
+                                         {"b", DType::kU8, {0}},
+                                         {"c", DType::kF32, {9}}});
+  ASSERT_TRUE(schema.ok());
+  Bytes bytes(schema->bytes());
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 >> 3);
+  const ModelView view = SplitContiguous(*schema, bytes);
+  Workers workers(2);
+  std::vector<Digest> chunks;
+  for (const ByteView tensor : view.tensors) {
+    const auto of_tensor = ChunkDigests(tensor, workers);
+    chunks.insert(chunks.end(), of_tensor.begin(), of_tensor.end());
+  }
+  EXPECT_EQ(chunks.size(), 4u);
+  EXPECT_EQ(*ViewDigestOfChunks(*schema, chunks), ViewDigest(view));
+  chunks.push_back(chunks.back());
+  EXPECT_TRUE(absl::IsDataLoss(ViewDigestOfChunks(*schema, chunks).status()));
+}
+
 }  // namespace
 }  // namespace pulse

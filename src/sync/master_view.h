@@ -17,17 +17,24 @@ class MasterView final : public ViewSource {
   static StatusOr<MasterView> Make(const kernels::KernelTable& kernels, const ModelSchema& schema,
                                    std::span<const float> weights);
 
+  // The same of a shard, which begins at element `begin` of the flat array. Read is
+  // kInvalidArgument outside of it.
+  static StatusOr<MasterView> OfShard(const kernels::KernelTable& kernels,
+                                      const ModelSchema& schema, std::span<const float> weights,
+                                      uint64_t begin);
+
   const ModelSchema& schema() const override { return *schema_; }
   StatusOr<ByteView> Read(const TensorRange& range, Bytes& scratch) const override;
 
  private:
   MasterView(const kernels::KernelTable& kernels, const ModelSchema& schema,
-             std::span<const float> weights)
-      : cast_(kernels.cast_to_bf16), schema_(&schema), weights_(weights) {}
+             std::span<const float> weights, uint64_t begin)
+      : cast_(kernels.cast_to_bf16), schema_(&schema), weights_(weights), begin_(begin) {}
 
   kernels::CastToBF16Fn cast_;
   const ModelSchema* schema_;
   std::span<const float> weights_;
+  uint64_t begin_;
 };
 
 }  // namespace pulse

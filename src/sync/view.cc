@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/shards.h"
+
 namespace pulse {
 
 std::vector<TensorRange> AllCells(const ModelSchema& schema) {
@@ -60,25 +62,22 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
 }
 
 std::vector<std::vector<TensorRange>> ShareRanges(const ModelSchema& schema, size_t ranks) {
+  const auto shards = CutIntoShards(schema, static_cast<uint32_t>(ranks));
   std::vector<std::vector<TensorRange>> shares(1);
-  const uint64_t total = schema.bytes();
-  uint64_t done = 0;
   for (const TensorRange& cell : AllCells(schema)) {
-    uint64_t begin = cell.begin;
-    do {
-      if (done * ranks >= total * shares.size() && shares.size() < ranks &&
-          !shares.back().empty()) {
-        shares.emplace_back();
-      }
-      // Up to this share's end, which may lie behind us: then a chunk, the least there is.
-      const uint64_t end = total * shares.size() / ranks;
-      const uint64_t wanted = end > done ? end - done : 1;
-      const uint64_t chunks = (wanted + kDigestChunkBytes - 1) / kDigestChunkBytes;
-      const uint64_t bytes = std::min(cell.end - begin, chunks * kDigestChunkBytes);
-      shares.back().push_back({cell.tensor, begin, begin + bytes});
-      begin += bytes;
-      done += bytes;
-    } while (begin < cell.end);
+    const uint64_t width = SizeOf(schema.tensors()[cell.tensor].dtype);
+    // Where the shard that is being filled ends, in this tensor's bytes, if that is in it at all.
+    const auto border = [&] {
+      const uint64_t end = shards[shares.size() - 1].end, tensor = schema.offset(cell.tensor);
+      return end <= tensor ? 0 : (end - tensor) * width;
+    };
+    for (uint64_t begin = cell.begin; begin < cell.end;) {
+      if (border() <= begin) shares.emplace_back();
+      const uint64_t end = std::min(cell.end, border());
+      shares.back().push_back({cell.tensor, begin, end});
+      begin = end;
+    }
+    if (cell.bytes() == 0) shares.back().push_back(cell);
   }
   return shares;
 }

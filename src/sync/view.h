@@ -45,8 +45,8 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
 // The same without the rule about cells: for full copies, which are read in pieces anyway.
 Status CheckRuns(const ModelSchema& schema, const std::vector<TensorRange>& runs);
 
-// Cuts a model over publishing ranks, as evenly as CheckRanges allows: at most `ranks` shares, in
-// schema order, none of them empty. A small model has fewer.
+// Cuts a model over publishing ranks as CutIntoShards does, in ranges that CheckRanges allows: at
+// most `ranks` shares, none of them empty. A small model has fewer.
 std::vector<std::vector<TensorRange>> ShareRanges(const ModelSchema& schema, size_t ranks);
 
 // Joins ranges that touch: the runs that `ascending` (ordered, disjoint) covers.

@@ -85,6 +85,20 @@ TEST(View, DigestsAreThoseOfTheCore) {
   EXPECT_EQ(digests->tensors[0], TensorDigest(model.tensors[0]));
 }
 
+TEST(MasterView, OfAShardReadsThatAlone) {
+  const auto kernels = *kernels::ChooseKernels("reference");
+  const ModelSchema schema = SchemaOf({{"b", DType::kBF16, {10}}, {"f", DType::kF32, {6}}});
+  const std::vector<float> shard = {1, 2, 3, 4};  // elements 8 to 12
+  const auto view = MasterView::OfShard(kernels, schema, shard, 8);
+  ASSERT_TRUE(view.ok());
+  Bytes scratch;
+  EXPECT_EQ(view->Read({0, 16, 20}, scratch)->size(), 4u);
+  EXPECT_EQ(LoadLittle<uint16_t>(scratch.data() + 2), 0x4000) << "2 as BF16";
+  EXPECT_EQ(view->Read({1, 0, 8}, scratch)->size(), 8u);
+  EXPECT_FALSE(view->Read({0, 0, 20}, scratch).ok());
+  EXPECT_FALSE(view->Read({1, 0, 24}, scratch).ok());
+}
+
 TEST(MasterView, CastsToTheDtypeOfEachTensor) {
   const auto kernels = *kernels::ChooseKernels("reference");
   const ModelSchema schema =
