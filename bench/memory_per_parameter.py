@@ -33,9 +33,9 @@ def expected(mode, shards, density, settings):
         arrays += {"pulseloco": 20, "diloco": 16, "ddp": 12}[mode]
     if mode == "pulseloco":
         arrays += 8 * density
-    if shards > 1:  # as many micro-batches: a gradient of each, added as a tree; and theta whole
+    if shards > 1:  # as many micro-batches: a gradient of each, added as a tree
         arrays += 4 * (1 + shards.bit_length() - 1)
-    return arrays / shards + (4 if shards > 1 else 0)
+    return arrays / shards
 
 
 def ranks_of(program, folder):

@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char kDigests[] = "digests";  // the first rank wants those of the view, no version yet
+
 Bytes ToBytes(const json& value) {
   const std::string text = value.dump();
   return {text.begin(), text.end()};
@@ -141,15 +143,48 @@ StatusOr<Published> JointPublisher::Publish(const ViewSource& view, const Publis
   return Run(round);
 }
 
+StatusOr<ViewDigests> JointPublisher::Digests(const ViewSource& view) {
+  if (!group_) return ComputeDigests(view);
+  PULSE_RETURN_IF_ERROR(Tell(ToBytes({{kDigests, true}})).status());
+  PULSE_ASSIGN_OR_RETURN(CombinedDigests combined, DigestsOfAll(view));
+  return std::move(combined.target);
+}
+
+// Of a view alone: as for an attempt without a base.
+StatusOr<CombinedDigests> JointPublisher::DigestsOfAll(const ViewSource& view) {
+  const auto digest = [&]() -> StatusOr<Bytes> {
+    if (!has_share()) return Bytes();
+    PULSE_ASSIGN_OR_RETURN(const EncodedPart part, EncodePart(deps_.fs, deps_.kernels, Part(),
+                                                              Attempt{}, nullptr, view, {}));
+    return SerializePartDigests(part.digests);
+  };
+  PULSE_ASSIGN_OR_RETURN(const std::vector<Bytes> rows, Tell(digest()));
+  return Combine(rows);
+}
+
+StatusOr<CombinedDigests> JointPublisher::Combine(const std::vector<Bytes>& rows) const {
+  std::vector<PartDigests> parts;
+  for (size_t rank = 0; rank < shares_.size(); ++rank) {
+    if (rows[rank] == Bytes{0}) return DataLoss("rank {} could not read its base", rank);
+    PULSE_ASSIGN_OR_RETURN(parts.emplace_back(), DeserializePartDigests(rows[rank]));
+  }
+  return CombineParts(schema_, parts);
+}
+
 Status JointPublisher::Decline(const Status& why) {
   if (!group_) return why;
   return Tell(why.ok() ? StatusOr<Bytes>(Bytes()) : StatusOr<Bytes>(why)).status();
 }
 
 StatusOr<std::optional<Published>> JointPublisher::Join(const ViewSource& view) {
-  PULSE_ASSIGN_OR_RETURN(const Bytes words, Hear(Bytes()));
-  if (words.empty()) return std::nullopt;
-  PULSE_ASSIGN_OR_RETURN(const json value, ToJson(words));
+  json value;
+  do {
+    PULSE_ASSIGN_OR_RETURN(const Bytes words, Hear(Bytes()));
+    if (words.empty()) return std::nullopt;
+    PULSE_ASSIGN_OR_RETURN(value, ToJson(words));
+    // Where that fails, the first rank declines.
+    if (value.contains(kDigests)) DigestsOfAll(view).IgnoreError();
+  } while (value.contains(kDigests));
   PULSE_ASSIGN_OR_RETURN(Attempt attempt, ToAttempt(value));
   Round round = {view, {}, std::move(attempt)};
   PULSE_ASSIGN_OR_RETURN(Published published, Run(round));
@@ -200,16 +235,8 @@ Status JointPublisher::Encode(Round& round) {
     return without_base ? StatusOr<Bytes>(Bytes{0}) : StatusOr<Bytes>(part.status());
   };
   PULSE_ASSIGN_OR_RETURN(const std::vector<Bytes> rows, Tell(encode()));
-  const auto combine = [&]() -> StatusOr<CombinedDigests> {
-    std::vector<PartDigests> parts;
-    for (size_t rank = 0; rank < shares_.size(); ++rank) {
-      if (rows[rank] == Bytes{0}) return DataLoss("rank {} could not read its base", rank);
-      PULSE_ASSIGN_OR_RETURN(parts.emplace_back(), DeserializePartDigests(rows[rank]));
-    }
-    return CombineParts(schema_, parts);
-  };
   // The same on all ranks until the first one looks at its tip.
-  auto combined = combine();
+  auto combined = Combine(rows);
   Status holds = combined.status();
   if (holds.ok() && first()) holds = publisher_->CheckBase(round.attempt, *combined);
   const bool lost = round.attempt.base && absl::IsDataLoss(holds);

@@ -13,9 +13,10 @@
 
 namespace pulse {
 
-// One rank. Publish (or Decline) on the first rank meets Join on the others; an error on any of
-// them comes back on all, the head is as it was, and the next attempt starts anew. An error of the
-// communicator breaks the group. Deterministic apart from nonces and times. For one thread.
+// One rank, which reads of its view what CutIntoShards gives it. Publish (or Decline) on the first
+// rank meets Join on the others; an error on any of them comes back on all, the head is as it was,
+// and the next attempt starts anew. An error of the communicator breaks the group. Deterministic
+// apart from nonces and times. For one thread.
 class JointPublisher {
  public:
   // Not collective; the first rank opens the run (errors as of Publisher::Open), the others only
@@ -32,6 +33,8 @@ class JointPublisher {
   StatusOr<Published> Publish(const ViewSource& view, const PublishOptions& options);
   // First rank: nothing is published this time, for this reason or none.
   Status Decline(const Status& why);
+  // First rank: what the view hashes to, of all ranks' shares; before Publish or Decline.
+  StatusOr<ViewDigests> Digests(const ViewSource& view);
   // Other ranks. Nothing comes back where the first rank declined.
   StatusOr<std::optional<Published>> Join(const ViewSource& view);
 
@@ -53,6 +56,9 @@ class JointPublisher {
   StatusOr<Bytes> Hear(const StatusOr<Bytes>& mine);
 
   // The steps; each is collective.
+  StatusOr<CombinedDigests> DigestsOfAll(const ViewSource& view);
+  // rows: the shares' PartDigests, or one byte from who lost its base.
+  StatusOr<CombinedDigests> Combine(const std::vector<Bytes>& rows) const;
   StatusOr<Published> Run(Round& round);
   StatusOr<Bytes> RestoreBases(Round& round);
   Status AgreeOnBases(Round& round);

@@ -7,6 +7,10 @@
 
 namespace pulse {
 
+int64_t PublishTimeoutMs(const RunConfig& config) {
+  return static_cast<int64_t>(config.loco.deadline_ms + config.loco.long_deadline_ms);
+}
+
 StatusOr<std::unique_ptr<RunPublisher>> RunPublisher::Open(RunPublisherDeps deps) {
   std::unique_ptr<RunPublisher> publisher(new RunPublisher(deps));
   const RunConfig& config = deps.config;
@@ -27,13 +31,11 @@ Status RunPublisher::OpenPublisher() {
   options.single_writer = config.publish.single_writer;
   options.anchor_share = config.publish.anchor_share;
   options.max_chain_length = config.publish.anchor_every;
-  // The first rank may be measuring the weights, or evaluating them, before it publishes.
-  const uint64_t timeout_ms = config.loco.deadline_ms + config.loco.long_deadline_ms;
   PULSE_ASSIGN_OR_RETURN(
       publisher_,
       JointPublisher::Open(deps_.group, deps_.schema, std::move(options),
                            {*store_, deps_.fs, deps_.clock, nonces_, deps_.kernels, deps_.log},
-                           static_cast<int64_t>(timeout_ms)));
+                           PublishTimeoutMs(config)));
   return OkStatus();
 }
 
@@ -55,7 +57,7 @@ StatusOr<std::optional<Published>> RunPublisher::Adopt(const ViewSource& view, b
     return Published{};
   }
   if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
-  PULSE_ASSIGN_OR_RETURN(const ViewDigests digests, ComputeDigests(view));
+  PULSE_ASSIGN_OR_RETURN(const ViewDigests digests, publisher_->Digests(view));
   if (found.ok() && found->manifest.target_digest == digests.view) {
     if (!final || found->manifest.metadata.contains("final")) return *std::move(found);
     return std::nullopt;  // followers wait for the word

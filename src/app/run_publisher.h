@@ -28,6 +28,10 @@ struct RunPublisherDeps {
   Logger& log;
 };
 
+// How long the first trainer's ranks wait for each other between rounds: the first of them may be
+// measuring the weights.
+int64_t PublishTimeoutMs(const RunConfig& config);
+
 // One on each rank of the first trainer: what the first of them publishes, the others Join. For one
 // thread.
 class RunPublisher {

@@ -13,8 +13,10 @@
 #include "app/training_record.h"
 #include "collective/nccl/nccl_communicator.h"
 #include "collective/split.h"
+#include "core/shards.h"
 #include "loco/device/device_arrays.h"
 #include "loco/loop.h"
+#include "loco/round_closing.h"
 #include "sync/master_view.h"
 #include "trainer/synthetic.h"
 
@@ -38,29 +40,52 @@ struct Rank {
   std::unique_ptr<loco::Loop> loop;
   std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
   std::unique_ptr<RunPublisher> publisher;          // the first trainer's ranks
-  std::unique_ptr<TrainingRecord> record;           // rank 0
+  std::unique_ptr<loco::RoundObserver> observer;    // rank 0: its TrainingRecord
 };
 
-// Of all ranks but the first: those of its trainer publish their share of each version.
-class OtherObserver final : public loco::RoundObserver {
+// Of ranks that have nothing to do between rounds: all but those of the first trainer.
+class IdleObserver final : public loco::RoundObserver {
  public:
-  explicit OtherObserver(const Rank& rank) : rank_(rank) {}
-  bool ReadsTheta(uint64_t, bool) const override { return rank_.publisher != nullptr; }
-  Status OnStart(const loco::State& state) override { return Join(state); }
+  bool ReadsTheta(uint64_t, bool) const override { return false; }
+  Status OnRound(const loco::State&, const loco::RoundReport&) override { return OkStatus(); }
+};
+
+// Of the ranks that share the first trainer with rank 0, whose record asks for their shards: they
+// publish their share of each version.
+class ShardObserver final : public loco::RoundObserver {
+ public:
+  // rank: must outlive the observer. begin: where its shard does.
+  ShardObserver(const Rank& rank, const Clock& clock, ModelSchema masters, uint64_t begin)
+      : rank_(rank), clock_(clock), masters_(std::move(masters)), begin_(begin) {}
+
+  Status OnStart(const loco::State& state) override {
+    PULSE_RETURN_IF_ERROR(Serve(state));
+    return Join(state);
+  }
   Status OnRound(const loco::State& state, const loco::RoundReport& report) override {
-    return IsPublished(rank_.config, report) ? Join(state) : OkStatus();
+    const Status joined = IsPublished(rank_.config, report) ? Join(state) : OkStatus();
+    if (!IsLast(rank_.config, report)) return joined;
+    const Status served = Serve(state);
+    return joined.ok() ? served : joined;
   }
 
  private:
-  Status Join(const loco::State& state) {
+  Status Serve(const loco::State& state) const {
+    return ServeMasters(
+        MastersOf(rank_.config, rank_.trainer_group.get(), masters_, state, begin_, clock_));
+  }
+  Status Join(const loco::State& state) const {
     if (rank_.publisher == nullptr) return OkStatus();
     PULSE_ASSIGN_OR_RETURN(
         const MasterView view,
-        MasterView::Make(rank_.kernels, rank_.trainer->schema(), state.WholeTheta()));
+        MasterView::OfShard(rank_.kernels, rank_.trainer->schema(), state.theta, begin_));
     return rank_.publisher->Join(view);
   }
 
   const Rank& rank_;
+  const Clock& clock_;
+  const ModelSchema masters_;
+  const uint64_t begin_;
 };
 
 void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
@@ -74,7 +99,7 @@ void MakeCheckpointer(Rank& rank, const TrainingDeps& deps) {
                               .keep = settings.keep,
                               .resume = deps.resume},
       loco::PlaceOf(deps.communicator.rank(), deps.communicator.size(),
-                    rank.options.ranks_per_trainer, rank.trainer->schema().elements()),
+                    rank.options.ranks_per_trainer, rank.trainer->schema()),
       deps.fs, deps.communicator, deps.clock, *rank.logger);
 }
 
@@ -93,12 +118,13 @@ Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
   if (!deps.resume) PULSE_RETURN_IF_ERROR(RequireNoRun(deps.fs, folder));
   PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(folder.path));
   PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
-  PULSE_ASSIGN_OR_RETURN(rank.record,
-                         TrainingRecord::Create({rank.config, deps.console, deps.fs, rank.kernels,
-                                                 *rank.trainer, rank.publisher.get(), *rank.logger,
-                                                 static_cast<uint32_t>(deps.communicator.size()) /
-                                                     rank.options.ranks_per_trainer,
-                                                 deps.resume, rank.device_arrays}));
+  PULSE_ASSIGN_OR_RETURN(
+      rank.observer,
+      TrainingRecord::Create(
+          {rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer, rank.publisher.get(),
+           *rank.logger,
+           static_cast<uint32_t>(deps.communicator.size()) / rank.options.ranks_per_trainer,
+           deps.resume, rank.device_arrays, rank.trainer_group.get()}));
   return OkStatus();
 }
 
@@ -241,9 +267,19 @@ Status Assemble(Rank& rank, const TrainingDeps& deps) {
           {rank.trainer_group.get(), rank.exchange ? rank.exchange.get() : rank.peers.get()},
           ArraysOf(rank, deps)));
   MakeCheckpointer(rank, deps);
-  const auto mine = static_cast<uint32_t>(deps.communicator.rank());
+  const auto mine = static_cast<size_t>(deps.communicator.rank());
   if (mine == 0) return OpenRecord(rank, deps);
-  return mine < rank.options.ranks_per_trainer ? OpenPublisher(rank, deps) : OkStatus();
+  if (mine >= rank.options.ranks_per_trainer) {
+    rank.observer = std::make_unique<IdleObserver>();
+    return OkStatus();
+  }
+  PULSE_RETURN_IF_ERROR(OpenPublisher(rank, deps));
+  const ModelSchema& schema = rank.trainer->schema();
+  PULSE_ASSIGN_OR_RETURN(ModelSchema masters, loco::MasterSchema(schema));
+  rank.observer = std::make_unique<ShardObserver>(
+      rank, deps.clock, std::move(masters),
+      CutIntoShards(schema, rank.options.ranks_per_trainer)[mine].begin);
+  return OkStatus();
 }
 
 // Collective: fails on all ranks where one fails, or where their values differ.
@@ -281,11 +317,8 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
   PULSE_RETURN_IF_ERROR(FindSites(rank, deps));
   PULSE_RETURN_IF_ERROR(agree(OpenInsideSites(rank, deps)));
   PULSE_RETURN_IF_ERROR(agree(Assemble(rank, deps)));
-  OtherObserver other(rank);
-  loco::RoundObserver& observer =
-      rank.record ? static_cast<loco::RoundObserver&>(*rank.record) : other;
-  PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end,
-                         rank.loop->Run(observer, deps.stop_requested, rank.checkpoints.get()));
+  PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end, rank.loop->Run(*rank.observer, deps.stop_requested,
+                                                                rank.checkpoints.get()));
   if (end == loco::RunEnd::kStopped) {
     return Cancelled("stopped on request after round {} of {}; {} holds what was reached",
                      rank.loop->state().round, rank.config.loco.rounds, rank.config.run.dir);

@@ -47,13 +47,6 @@ json ToJson(const loco::RoundReport& r) {
           {"slowest_phases", ToJson(r.slowest)}};
 }
 
-// The same tensors with FP32 elements: masters are kept whole.
-StatusOr<ModelSchema> MasterSchema(const ModelSchema& view) {
-  std::vector<TensorSpec> tensors = view.tensors();
-  for (TensorSpec& spec : tensors) spec.dtype = DType::kF32;
-  return ModelSchema::Make(std::move(tensors), view.aliases());
-}
-
 double Ratio(const Metrics& metrics, const char* sum, const char* count) {
   const auto s = metrics.find(sum);
   const auto c = metrics.find(count);
@@ -74,12 +67,27 @@ Status RequireNoRun(Filesystem& fs, const RunFolder& folder) {
 }
 
 bool IsPublished(const RunConfig& config, const loco::RoundReport& report) {
-  const bool final = report.stopping || report.round == config.loco.rounds;
-  return config.publish.enabled && (final || report.round % config.publish.every == 0);
+  return config.publish.enabled &&
+         (IsLast(config, report) || report.round % config.publish.every == 0);
+}
+
+bool IsLast(const RunConfig& config, const loco::RoundReport& report) {
+  return report.stopping || report.round == config.loco.rounds;
+}
+
+MastersParts MastersOf(const RunConfig& config, Communicator* trainer, const ModelSchema& masters,
+                       const loco::State& state, uint64_t begin, const Clock& clock) {
+  return {.group = trainer,
+          .schema = masters,
+          .shard = state.theta,
+          .begin = begin,
+          .clock = clock,
+          .timeout_ms = PublishTimeoutMs(config)};
 }
 
 StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordDeps deps) {
-  std::unique_ptr<TrainingRecord> record(new TrainingRecord(deps));
+  PULSE_ASSIGN_OR_RETURN(ModelSchema masters, loco::MasterSchema(deps.trainer.schema()));
+  std::unique_ptr<TrainingRecord> record(new TrainingRecord(deps, std::move(masters)));
   if (!deps.resume) {
     // What it continues behind, a resumed run learns later.
     PULSE_ASSIGN_OR_RETURN(record->metrics_,
@@ -90,16 +98,23 @@ StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordD
   return record;
 }
 
-Status TrainingRecord::WriteMasters(const std::string& path, std::span<const float> weights) {
-  PULSE_ASSIGN_OR_RETURN(const ModelSchema schema, MasterSchema(deps_.trainer.schema()));
-  const ModelViewSource source(SplitContiguous(schema, AsBytes(weights)));
-  return WriteCheckpoint(deps_.fs, path, source, {}).status();
+// What needs all of the masters: the other ranks of the trainer serve theirs meanwhile, and wait
+// for the end of it whatever happened here.
+Status TrainingRecord::WithMasters(const loco::State& state,
+                                   const std::function<Status(const Masters&)>& work) {
+  const Masters masters(
+      MastersOf(deps_.config, deps_.trainer_group, masters_, state, 0, *deps_.console.clock));
+  const Status done = work(masters);
+  const Status ended = masters.End();
+  return done.ok() ? ended : done;
 }
 
-Status TrainingRecord::Evaluate(const char* when, std::span<const float> weights) {
+Status TrainingRecord::Evaluate(const char* when, const Masters& masters) {
   const uint64_t samples = deps_.config.evaluate.samples;
   if (samples == 0) return OkStatus();
   live_.Show(fmt::format("measuring the {} weights on {} samples", when, samples));
+  std::vector<float> room;
+  PULSE_ASSIGN_OR_RETURN(const std::span<const float> weights, masters.All(room));
   PULSE_ASSIGN_OR_RETURN(const Metrics metrics,
                          deps_.trainer.Evaluate(weights, samples, EvaluationSeed(deps_.config)));
   return Append(
@@ -107,12 +122,12 @@ Status TrainingRecord::Evaluate(const char* when, std::span<const float> weights
           .dump());
 }
 
-Status TrainingRecord::Publish(std::span<const float> theta, uint64_t round, bool final) {
+Status TrainingRecord::Publish(const loco::State& state, uint64_t round, bool final) {
   if (deps_.publisher == nullptr) return OkStatus();
   const int64_t start_ns = deps_.console.clock->NowNs();
   const auto publish = [&]() -> StatusOr<std::optional<Published>> {
     if (deps_.device != nullptr) return PublishFromDevice(round, final);
-    const auto view = MasterView::Make(deps_.kernels, deps_.trainer.schema(), theta);
+    const auto view = MasterView::OfShard(deps_.kernels, deps_.trainer.schema(), state.theta, 0);
     if (!view.ok()) return deps_.publisher->Decline(view.status());
     return deps_.publisher->Publish(*view, round, final);
   };
@@ -162,15 +177,15 @@ bool TrainingRecord::ReadsTheta(uint64_t round, bool last) const {
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {
-  const Status begun = Begin(state);
+  const Status begun = WithMasters(state, [&](const Masters& all) { return Begin(all); });
   if (!begun.ok()) return deps_.publisher ? deps_.publisher->Decline(begun) : begun;
-  PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), 0, false));
+  PULSE_RETURN_IF_ERROR(Publish(state, 0, false));
   started_ns_ = deps_.console.clock->NowNs();
   return OkStatus();
 }
 
 // What comes before the first version.
-Status TrainingRecord::Begin(const loco::State& state) {
+Status TrainingRecord::Begin(const Masters& masters) {
   if (deps_.resume) {
     PULSE_ASSIGN_OR_RETURN(const uint64_t lost, RecordedRounds(deps_.fs, folder_.Metrics()));
     if (lost > 0) {
@@ -194,8 +209,8 @@ Status TrainingRecord::Begin(const loco::State& state) {
       {"parameters", deps_.trainer.schema().elements()},
       {"kernels",
        deps_.kernels.name}}.dump()));
-  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.InitialWeights(), state.WholeTheta()));
-  return Evaluate("initial", state.WholeTheta());
+  PULSE_RETURN_IF_ERROR(WriteCheckpoint(deps_.fs, folder_.InitialWeights(), masters, {}).status());
+  return Evaluate("initial", masters);
 }
 
 Status TrainingRecord::OnResume(const loco::State& state, const loco::Notes& notes) {
@@ -222,17 +237,20 @@ loco::Notes TrainingRecord::CheckpointNotes() {
 }
 
 Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport& report) {
-  const Status recorded = Append(ToJson(report).dump());
-  const bool final = report.stopping || report.round == deps_.config.loco.rounds;
+  Status local = Append(ToJson(report).dump());
+  const bool last = IsLast(deps_.config, report);
   if (IsPublished(deps_.config, report)) {
-    if (!recorded.ok()) return deps_.publisher->Decline(recorded);
-    PULSE_RETURN_IF_ERROR(Publish(state.WholeTheta(), report.round, final));
+    local = local.ok() ? Publish(state, report.round, last) : deps_.publisher->Decline(local);
   }
-  PULSE_RETURN_IF_ERROR(recorded);
-  Show(report);
-  if (!final) return OkStatus();
-  PULSE_RETURN_IF_ERROR(Evaluate("final", state.WholeTheta()));
-  PULSE_RETURN_IF_ERROR(WriteMasters(folder_.FinalWeights(), state.WholeTheta()));
+  if (local.ok()) Show(report);
+  if (!last) return local;
+  return WithMasters(
+      state, [&](const Masters& masters) { return local.ok() ? End(report, masters) : local; });
+}
+
+Status TrainingRecord::End(const loco::RoundReport& report, const Masters& masters) {
+  PULSE_RETURN_IF_ERROR(Evaluate("final", masters));
+  PULSE_RETURN_IF_ERROR(WriteCheckpoint(deps_.fs, folder_.FinalWeights(), masters, {}).status());
   PULSE_RETURN_IF_ERROR(
       Append(json{{"type", "end"}, {"round", report.round}, {"stopped", report.stopping}}.dump()));
   return metrics_->Close();

@@ -2,6 +2,7 @@
 // and the live line.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "app/config.h"
 #include "app/console.h"
 #include "app/device_view.h"
+#include "app/masters.h"
 #include "app/metrics_file.h"
 #include "app/run_folder.h"
 #include "app/run_publisher.h"
@@ -27,9 +29,10 @@ struct TrainingRecordDeps {
   Trainer& trainer;
   RunPublisher* publisher;
   Logger& log;
-  uint32_t trainers;           // K
-  bool resume;                 // the folder may hold a run, which is continued
-  loco::DeviceArrays* device;  // where theta lives; null: in host memory
+  uint32_t trainers;            // K
+  bool resume;                  // the folder may hold a run, which is continued
+  loco::DeviceArrays* device;   // where theta lives; null: in host memory
+  Communicator* trainer_group;  // the ranks that share the trainer; null for one
 };
 
 // kAlreadyExists if the folder holds a run.
@@ -37,6 +40,14 @@ Status RequireNoRun(Filesystem& fs, const RunFolder& folder);
 
 // Whether a version is published after this round.
 bool IsPublished(const RunConfig& config, const loco::RoundReport& report);
+
+// Whether this is the run's last round. The ranks that share rank 0's trainer are in ServeMasters
+// then, whatever happened before, and at the start.
+bool IsLast(const RunConfig& config, const loco::RoundReport& report);
+
+// Of rank 0's trainer, on a rank whose shard of theta begins at element `begin`.
+MastersParts MastersOf(const RunConfig& config, Communicator* trainer, const ModelSchema& masters,
+                       const loco::State& state, uint64_t begin, const Clock& clock);
 
 // An observer for rank 0. Each line of metrics.jsonl is one record with a "type": start, resume,
 // evaluation, round, version, end (docs/operations.md lists their fields).
@@ -53,18 +64,23 @@ class TrainingRecord final : public loco::RoundObserver {
   Status OnRound(const loco::State& state, const loco::RoundReport& report) override;
 
  private:
-  explicit TrainingRecord(TrainingRecordDeps deps)
-      : deps_(deps), folder_{deps.config.run.dir}, live_(deps.console) {}
+  TrainingRecord(TrainingRecordDeps deps, ModelSchema masters)
+      : deps_(deps),
+        masters_(std::move(masters)),
+        folder_{deps.config.run.dir},
+        live_(deps.console) {}
 
-  Status Begin(const loco::State& state);
+  Status Begin(const Masters& masters);
+  Status End(const loco::RoundReport& report, const Masters& masters);
+  Status WithMasters(const loco::State& state, const std::function<Status(const Masters&)>& work);
   Status Append(const std::string& line) { return metrics_->Append(line); }
-  Status WriteMasters(const std::string& path, std::span<const float> weights);
-  Status Evaluate(const char* when, std::span<const float> weights);
-  Status Publish(std::span<const float> theta, uint64_t round, bool final);
+  Status Evaluate(const char* when, const Masters& masters);
+  Status Publish(const loco::State& state, uint64_t round, bool final);
   StatusOr<std::optional<Published>> PublishFromDevice(uint64_t round, bool final);
   void Show(const loco::RoundReport& report);
 
   TrainingRecordDeps deps_;
+  ModelSchema masters_;
   RunFolder folder_;
   LiveLine live_;
   std::unique_ptr<MetricsFile> metrics_;

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/digest.h"
 #include "core/schema.h"
+#include "core/shards.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
 #include "loco/exchange/adaptive.h"
@@ -19,6 +20,7 @@
 #include "loco/exchange/exchange.h"
 #include "loco/inner_phase.h"
 #include "loco/options.h"
+#include "loco/round_closing.h"
 #include "loco/state.h"
 #include "loco/view_runs.h"
 #include "trainer/trainer.h"
@@ -43,13 +45,13 @@ class Arrays {
   // all zero, for the caller to fill.
   virtual State& state() = 0;
 
-  // What a run starts from lies in state(): whole theta (collective: no), ...
+  // What a run starts from lies in state(): theta, ...
   virtual Status TakeTheta(Deadline deadline) = 0;
-  // ... or every array of this shard, as of a checkpoint. Collective in the trainer.
+  // ... or every array, as of a checkpoint.
   virtual Status TakeState(Deadline deadline) = 0;
 
   enum class Which { kTheta, kAll };
-  // Makes state()'s arrays current; kTheta: whole theta alone.
+  // Makes state()'s arrays current; kTheta: theta alone.
   virtual Status Bring(Which which, Deadline deadline) = 0;
 
   // Pulseloco and diloco: w <- theta, then H local steps. As InnerPhase::Run.
@@ -74,17 +76,17 @@ class Arrays {
   virtual void Learn(double seconds) = 0;
 
   // The outer step with the sum. Returns how many elements of theta's view it changed in this
-  // shard. Collective in the trainer: theta becomes whole again.
-  virtual StatusOr<uint64_t> TakeOuterStep(Deadline deadline) = 0;
-  // Ddp: the AdamW step on theta with the mean. Collective likewise.
-  virtual Status TakeDdpStep(Deadline deadline) = 0;
+  // shard.
+  virtual StatusOr<uint64_t> TakeOuterStep() = 0;
+  // Ddp: the AdamW step on theta with the mean.
+  virtual Status TakeDdpStep() = 0;
   // Ddp: how many elements' views differ from those at the round's start.
   virtual StatusOr<uint64_t> CountChanged() = 0;
 
-  // Of all that must be equal on every trainer, as DigestsOf gives them for SharedArrays.
-  virtual StatusOr<std::vector<Digest>> Digests(const ModelSchema& masters, Deadline deadline) = 0;
-  // Whether all of theta is below kWeightBound.
-  virtual StatusOr<bool> ThetaIsUsable(Deadline deadline) = 0;
+  // Of this shard of all that must be equal on every trainer.
+  virtual StatusOr<ShardDigests> Digests(const ModelSchema& masters, Deadline deadline) = 0;
+  // Whether all of this shard of theta is below kWeightBound.
+  virtual StatusOr<bool> ThetaIsUsable() = 0;
 };
 
 // What an implementation is made from; all references must outlive it.
@@ -95,6 +97,7 @@ struct ArraysParts {
   Communicator* trainer_group;  // the ranks that share this trainer; null for one
   uint32_t trainer_index;
   uint32_t trainers;
+  const std::vector<ElementRange>& shards;  // of the whole arrays, one per rank of a trainer
   const kernels::KernelTable& kernels;
   const Clock& clock;
   const ModelSchema& masters;

@@ -28,7 +28,7 @@ HostArrays::HostArrays(const ArraysParts& parts)
       kernels_(parts.kernels),
       trainers_(parts.trainers),
       workers_(options_.threads),
-      ranks_(parts.trainer_group, parts.masters.elements(), kernels_.reduce.add_dense,
+      ranks_(parts.trainer_group, parts.shards, kernels_.reduce.add_dense,
              options_.exchange_memory_bytes),
       state_(State::Zero(options_.mode, ranks_.range().length())),
       inner_(options_, kernels_, parts.clock, parts.trainer, ranks_, workers_, parts.trainer_index,
@@ -39,26 +39,7 @@ HostArrays::HostArrays(const ArraysParts& parts)
       outer_(options_.outer, parts.trainers, kernels_, workers_,
              CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end)),
       exchange_(parts.peers, kernels_, ExchangeOptionsFor(options_, parts.trainers)),
-      scratch_(ranks_.range().length()) {
-  if (ranks_.ranks() > 1) state_.whole_theta.resize(parts.masters.elements());
-}
-
-Status HostArrays::TakeTheta(Deadline /*deadline*/) {
-  if (ranks_.ranks() == 1) return OkStatus();
-  const auto mine =
-      std::span(state_.whole_theta).subspan(ranks_.range().begin, ranks_.range().length());
-  std::copy(mine.begin(), mine.end(), state_.theta.begin());
-  return OkStatus();
-}
-
-Status HostArrays::TakeState(Deadline deadline) {
-  return GatherTheta(deadline);
-}
-
-Status HostArrays::GatherTheta(Deadline deadline) {
-  if (ranks_.ranks() == 1) return OkStatus();
-  return ranks_.Gather(state_.theta, state_.whole_theta, deadline);
-}
+      scratch_(ranks_.range().length()) {}
 
 StatusOr<InnerResult> HostArrays::TakeLocalSteps() {
   return inner_.Run(state_, scratch_);
@@ -106,32 +87,35 @@ Status HostArrays::Sum(const AgreedRound& round, std::span<const uint64_t> paylo
   return exchange_.Sum(contribution_, with_theta, payload_bytes, scratch_, deadline);
 }
 
-StatusOr<uint64_t> HostArrays::TakeOuterStep(Deadline deadline) {
-  const uint64_t changed = outer_.Step(scratch_, state_.outer_momentum, state_.theta);
-  PULSE_RETURN_IF_ERROR(GatherTheta(deadline));
-  return changed;
+StatusOr<uint64_t> HostArrays::TakeOuterStep() {
+  return outer_.Step(scratch_, state_.outer_momentum, state_.theta);
 }
 
-Status HostArrays::TakeDdpStep(Deadline deadline) {
+Status HostArrays::TakeDdpStep() {
   RunRanges(workers_, scratch_.size(), kRangeElements, [&](uint64_t begin, uint64_t end) {
     kernels_.reduce.mean(std::span(scratch_).subspan(begin, end - begin),
                          static_cast<float>(trainers_));
   });
   inner_.Step(state_, state_.theta, scratch_);
-  return GatherTheta(deadline);
+  return OkStatus();
 }
 
 StatusOr<uint64_t> HostArrays::CountChanged() {
   return outer_.CountChanged(state_.w, state_.theta);
 }
 
-StatusOr<std::vector<Digest>> HostArrays::Digests(const ModelSchema& masters,
-                                                  Deadline /*deadline*/) {
-  return DigestsOf(masters, SharedArraysOf(options_.mode, state_, ranks_.range().begin), workers_);
+StatusOr<ShardDigests> HostArrays::Digests(const ModelSchema& masters, Deadline /*deadline*/) {
+  ShardDigests digests;
+  for (const SharedArray& array : SharedArraysOf(options_.mode, state_, ranks_.range().begin)) {
+    ArrayDigests of_array = DigestsOf(masters, array, workers_);
+    if (digests.tensors.empty()) digests.theta_chunks = std::move(of_array.chunks);
+    digests.tensors.insert(digests.tensors.end(), of_array.tensors.begin(), of_array.tensors.end());
+  }
+  return digests;
 }
 
-StatusOr<bool> HostArrays::ThetaIsUsable(Deadline /*deadline*/) {
-  return AllBelow(workers_, state_.WholeTheta(), kWeightBound);
+StatusOr<bool> HostArrays::ThetaIsUsable() {
+  return AllBelow(workers_, state_.theta, kWeightBound);
 }
 
 }  // namespace pulse::loco

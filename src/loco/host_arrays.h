@@ -21,8 +21,8 @@ class HostArrays final : public Arrays {
 
   std::string_view place() const override { return "host"; }
   State& state() override { return state_; }
-  Status TakeTheta(Deadline deadline) override;
-  Status TakeState(Deadline deadline) override;
+  Status TakeTheta(Deadline /*deadline*/) override { return OkStatus(); }
+  Status TakeState(Deadline /*deadline*/) override { return OkStatus(); }
   Status Bring(Which /*which*/, Deadline /*deadline*/) override { return OkStatus(); }
 
   StatusOr<InnerResult> TakeLocalSteps() override;
@@ -37,15 +37,14 @@ class HostArrays final : public Arrays {
   Traffic traffic() const override { return exchange_.traffic(); }
   void Learn(double seconds) override { exchange_.Learn(seconds); }
 
-  StatusOr<uint64_t> TakeOuterStep(Deadline deadline) override;
-  Status TakeDdpStep(Deadline deadline) override;
+  StatusOr<uint64_t> TakeOuterStep() override;
+  Status TakeDdpStep() override;
   StatusOr<uint64_t> CountChanged() override;
-  StatusOr<std::vector<Digest>> Digests(const ModelSchema& masters, Deadline deadline) override;
-  StatusOr<bool> ThetaIsUsable(Deadline deadline) override;
+  StatusOr<ShardDigests> Digests(const ModelSchema& masters, Deadline deadline) override;
+  StatusOr<bool> ThetaIsUsable() override;
 
  private:
   explicit HostArrays(const ArraysParts& parts);
-  Status GatherTheta(Deadline deadline);
 
   const Options& options_;
   kernels::KernelTable kernels_;

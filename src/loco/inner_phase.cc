@@ -51,14 +51,27 @@ InnerPhase::InnerPhase(const Options& options, const kernels::KernelTable& kerne
       trainer_index_(trainer_index),
       trainers_(trainers) {}
 
-Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
-                               std::span<float> gradient, InnerResult& result) {
+StatusOr<InnerPhase::Weights> InnerPhase::WeightsAt(const State& state,
+                                                    const std::vector<float>& shard, bool first) {
   const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
-  auto figures =
-      OfRanges()
-          ? trainer_.GradientRange(at, ranks_.range().begin, weights,
-                                   global ? std::span<const float>(state.theta) : weights, gradient)
-          : trainer_.Gradient(at, weights, global ? state.WholeTheta() : weights, gradient);
+  if (ranks_.ranks() == 1 || OfRanges()) {
+    return Weights{shard, global ? std::span<const float>(state.theta) : shard};
+  }
+  whole_w_.resize(ranks_.elements());
+  PULSE_RETURN_IF_ERROR(ranks_.Gather(shard, whole_w_, NextDeadline()));
+  // A round's first step is at theta itself, and so is every one of ddp.
+  if (!global || first) {
+    if (global && options_.mode != Mode::kDdp && options_.local_steps > 1) whole_theta_ = whole_w_;
+    return Weights{whole_w_, whole_w_};
+  }
+  return Weights{whole_w_, whole_theta_};
+}
+
+Status InnerPhase::CallTrainer(LocalStep at, const Weights& weights, std::span<float> gradient,
+                               InnerResult& result) {
+  auto figures = OfRanges() ? trainer_.GradientRange(at, ranks_.range().begin, weights.at,
+                                                     weights.rollout, gradient)
+                            : trainer_.Gradient(at, weights.at, weights.rollout, gradient);
   if (!figures.ok()) {
     const Status error =
         Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
@@ -74,16 +87,16 @@ Status InnerPhase::CallTrainer(const State& state, LocalStep at, std::span<const
 
 // Each rank adds up an aligned subtree of the micro-batches, and the ranks add up their sums; or
 // the whole tree of its own shard.
-Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
-                                   std::span<float> gradient, InnerResult& result) {
+Status InnerPhase::SumMicroBatches(LocalStep at, const Weights& weights, std::span<float> gradient,
+                                   InnerResult& result) {
   const uint32_t sharing = OfRanges() ? 1 : ranks_.ranks();  // ranks that share the micro-batches
   const uint32_t each = options_.micro_batches / sharing;
   TreeSum sum(kernels_.reduce.add_dense);
   Status computed;
   for (uint32_t i = 0; i < each && computed.ok() && result.finite; ++i) {
     at.micro_batch = OfRanges() ? i : ranks_.shard() * each + i;
-    std::vector<float> leaf(weights.size());
-    computed = CallTrainer(state, at, weights, leaf, result);
+    std::vector<float> leaf(weights.at.size());
+    computed = CallTrainer(at, weights, leaf, result);
     sum.Add(std::move(leaf));
   }
   PULSE_ASSIGN_OR_RETURN(const bool all_computed,
@@ -101,7 +114,7 @@ Status InnerPhase::SumMicroBatches(const State& state, LocalStep at, std::span<c
 }
 
 Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
-                                   std::span<const float> weights, std::span<float> gradient,
+                                   const Weights& weights, std::span<float> gradient,
                                    InnerResult& result) {
   // Numbered by the agreed round, not by the steps taken: a dropped round's data does not come
   // again, and all trainers are at the same step.
@@ -112,9 +125,9 @@ Status InnerPhase::ComputeGradient(const State& state, uint64_t step_in_round,
                         .micro_batch = 0,
                         .micro_batches = options_.micro_batches};
   if (options_.micro_batches == 1) {
-    PULSE_RETURN_IF_ERROR(CallTrainer(state, at, weights, gradient, result));
+    PULSE_RETURN_IF_ERROR(CallTrainer(at, weights, gradient, result));
   } else {
-    PULSE_RETURN_IF_ERROR(SumMicroBatches(state, at, weights, gradient, result));
+    PULSE_RETURN_IF_ERROR(SumMicroBatches(at, weights, gradient, result));
   }
   if (!result.finite) return OkStatus();
   PULSE_ASSIGN_OR_RETURN(result.finite,
@@ -138,16 +151,9 @@ StatusOr<InnerResult> InnerPhase::Run(State& state, std::span<float> gradient) {
     Copy(workers_, state.v, v_before_);
     step_before_ = state.step;
   }
-  const bool alone = ranks_.ranks() == 1;
   InnerResult result;
   for (uint64_t step = 0; step < options_.local_steps; ++step) {
-    if (!alone && step > 0 && !OfRanges()) {
-      whole_w_.resize(state.whole_theta.size());
-      PULSE_RETURN_IF_ERROR(ranks_.Gather(state.w, whole_w_, NextDeadline()));
-    }
-    const auto weights = alone || OfRanges() ? std::span<const float>(state.w)
-                         : step == 0         ? state.WholeTheta()
-                                             : std::span<const float>(whole_w_);
+    PULSE_ASSIGN_OR_RETURN(const Weights weights, WeightsAt(state, state.w, step == 0));
     PULSE_RETURN_IF_ERROR(ComputeGradient(state, step, weights, gradient, result));
     if (!result.finite) return result;
     Step(state, state.w, gradient);
@@ -168,9 +174,8 @@ void InnerPhase::TakeBack(State& state) const {
 StatusOr<InnerResult> InnerPhase::GradientAtTheta(const State& state, uint64_t step_in_round,
                                                   std::span<float> gradient) {
   InnerResult result;
-  PULSE_RETURN_IF_ERROR(ComputeGradient(
-      state, step_in_round, OfRanges() ? std::span<const float>(state.theta) : state.WholeTheta(),
-      gradient, result));
+  PULSE_ASSIGN_OR_RETURN(const Weights weights, WeightsAt(state, state.theta, true));
+  PULSE_RETURN_IF_ERROR(ComputeGradient(state, step_in_round, weights, gradient, result));
   return result;
 }
 

@@ -37,8 +37,8 @@ struct InnerResult {
 // micro-batches at the whole weights, or its shard of all of them where the trainer can: all calls
 // but Step and TakeBack are collective among them. Not thread-safe. Memory: copies of m and v, to
 // take a round back where rounds are dropped; with micro-batches a gradient and one array per level
-// of the tree that adds them, and with several ranks w: as large as the whole model, but for
-// trainers that compute ranges.
+// of the tree that adds them, and with several ranks w, and theta where that generates rollouts: as
+// large as the whole model, but for trainers that compute ranges.
 class InnerPhase {
  public:
   // trainer, ranks and workers must outlive this.
@@ -63,15 +63,22 @@ class InnerPhase {
   void Step(State& state, std::span<float> w, std::span<const float> gradient) const;
 
  private:
+  // What the trainer is given: whole, or (OfRanges) this rank's shard.
+  struct Weights {
+    std::span<const float> at;       // that the gradient is taken at
+    std::span<const float> rollout;  // that generate
+  };
+  // Of a step at `shard`, while theta is state's. Collective where whole weights are needed.
+  StatusOr<Weights> WeightsAt(const State& state, const std::vector<float>& shard, bool first);
+
   // Calls the trainer and adds to result.metrics; result.finite tells whether `gradient`, this
-  // rank's shard of the sum over all micro-batches, is usable everywhere. weights: whole.
-  Status ComputeGradient(const State& state, uint64_t step_in_round, std::span<const float> weights,
+  // rank's shard of the sum over all micro-batches, is usable everywhere.
+  Status ComputeGradient(const State& state, uint64_t step_in_round, const Weights& weights,
                          std::span<float> gradient, InnerResult& result);
-  // weights, gradient: whole, or (OfRanges) of this rank's shard.
-  Status CallTrainer(const State& state, LocalStep at, std::span<const float> weights,
-                     std::span<float> gradient, InnerResult& result);
-  Status SumMicroBatches(const State& state, LocalStep at, std::span<const float> weights,
-                         std::span<float> gradient, InnerResult& result);
+  Status CallTrainer(LocalStep at, const Weights& weights, std::span<float> gradient,
+                     InnerResult& result);
+  Status SumMicroBatches(LocalStep at, const Weights& weights, std::span<float> gradient,
+                         InnerResult& result);
   // Whether this rank asks for its shard of every micro-batch's gradient.
   bool OfRanges() const { return ranks_.ranks() > 1 && trainer_.computes_ranges(); }
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
@@ -85,7 +92,9 @@ class InnerPhase {
   uint32_t trainer_index_;
   uint32_t trainers_;
   std::vector<float> m_before_, v_before_;
-  std::vector<float> whole_w_;  // unless the trainer has one rank, or computes ranges
+  // Unless the trainer has one rank, or computes ranges: what it computes with. Theta only where it
+  // generates and w is another.
+  std::vector<float> whole_w_, whole_theta_;
   uint64_t step_before_ = 0;
 };
 

@@ -54,7 +54,7 @@ class InnerPhaseTest : public testing::Test {
   Options options_;
   State state_ = State::Zero(Mode::kPulseLoco, 300);
   RealClock clock_;
-  TrainerRanks ranks_{nullptr, 300, nullptr, 1};
+  TrainerRanks ranks_{nullptr, {{0, 300}}, nullptr, 1};
   Workers workers_{1};
   std::unique_ptr<SyntheticTrainer> trainer_;
   std::unique_ptr<InnerPhase> phase_;

@@ -7,6 +7,7 @@
 
 #include "kernels/arithmetic/arithmetic.h"
 #include "loco/busy_signal.h"
+#include "loco/rank_name.h"
 
 namespace pulse::loco {
 namespace {
@@ -56,7 +57,8 @@ StatusOr<std::unique_ptr<Loop>> Loop::Make(Options options, Trainer& trainer,
       make_arrays({loop->options_, trainer,
                    loop->peers_ ? static_cast<Communicator&>(*loop->peers_) : loop->communicator_,
                    loop->trainer_group_ ? &*loop->trainer_group_ : nullptr, loop->trainer(),
-                   loop->trainers(), loop->kernels_, clock, loop->masters_, loop->runs_}));
+                   loop->trainers(), loop->cuts_, loop->kernels_, clock, loop->masters_,
+                   loop->runs_}));
   return loop;
 }
 
@@ -74,8 +76,8 @@ Loop::Loop(Options options, Trainer& trainer, Communicator& communicator,
       masters_(std::move(masters)),
       fingerprint_(FingerprintOf(options_, trainers(), trainer.schema())),
       runs_(std::move(runs)),
-      range_(ShardRange(masters_.elements(), shards(),
-                        static_cast<uint32_t>(communicator_.rank()) % shards())),
+      cuts_(CutIntoShards(trainer.schema(), shards())),
+      range_(cuts_[static_cast<size_t>(communicator_.rank()) % shards()]),
       drops_(logger, trainers()) {}
 
 StatusOr<RunEnd> Loop::Run(RoundObserver& observer, const std::atomic<bool>& stop_requested,
@@ -126,8 +128,9 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   }
   row.step = 1;
   if (!resumed) PULSE_RETURN_IF_ERROR(StartAnew(row, deadline));
-  PULSE_ASSIGN_OR_RETURN(const auto digests, arrays_->Digests(masters_, NextDeadline()));
-  PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith({}, digests));
+  RankClosing closing;
+  PULSE_ASSIGN_OR_RETURN(ShardDigests digests, TakeDigests(closing.theta));
+  PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith(closing, std::move(digests)));
   if (resumed && resumed->theta != closings.front().theta) {
     return DataLoss(
         "theta as it was read from the checkpoint has another digest than was committed");
@@ -138,49 +141,52 @@ Status Loop::Start(RoundObserver& observer, Status& local) {
   if (resumed || checkpoints_ == nullptr) return OkStatus();
   // Waited for: from here on there is always a checkpoint to go back to.
   PULSE_RETURN_IF_ERROR(TakeCheckpoint(observer, closings.front().theta, local));
-  PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
-  return MeetOthers({.phase = Phase::kCheckpoint}, local, NextDeadline()).status();
+  return FinishCheckpoint(local);
 }
 
 Status Loop::StartAnew(RankStatus row, Deadline deadline) {
   Status local = OkStatus();
+  std::vector<float> apart;       // where this rank has a shard of theta alone
+  std::span<float> weights = {};  // rank 0's, whole
   if (communicator_.rank() == 0) {
+    if (shards() > 1) apart.resize(masters_.elements());
+    weights = shards() > 1 ? std::span(apart) : std::span(mutable_state().theta);
     if (checkpoints_ != nullptr && checkpoints_->resumes()) {
       logger_.warn("there is no checkpoint to resume: starting from the beginning");
     }
-    local = Annotate(trainer_.InitialWeights(WholeTheta()), "initial weights");
-    if (local.ok() && !AllBelow(WholeTheta(), kWeightBound)) {
+    local = Annotate(trainer_.InitialWeights(weights), "initial weights");
+    if (local.ok() && !AllBelow(weights, kWeightBound)) {
       local = InvalidArgument("the initial weights are not finite");
     }
   }
   PULSE_RETURN_IF_ERROR(MeetOthers(row, local, deadline).status());
-  return TakeInitialWeights(deadline);
+  return TakeInitialWeights(weights, deadline);
 }
 
 Status Loop::TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local) {
-  if (checkpoints_->pending()) {
-    // The checkpoint before is not everywhere yet: the disk is slower than the rounds.
-    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
-    PULSE_RETURN_IF_ERROR(
-        MeetOthers({.phase = Phase::kCheckpoint, .round = state().round}, local, NextDeadline())
-            .status());
-  }
+  // Where the one before is not everywhere yet, the disk is slower than the rounds.
+  PULSE_RETURN_IF_ERROR(FinishCheckpoint(local));
+  PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
   if (local.ok()) local = arrays_->Bring(Arrays::Which::kAll, NextDeadline());
   if (local.ok()) local = checkpoints_->Begin(state(), theta, observer.CheckpointNotes());
   return OkStatus();
 }
 
+Status Loop::FinishCheckpoint(const Status& local) {
+  RankStatus row = {.phase = Phase::kCheckpoint, .round = state().round};
+  for (; checkpoints_->pending(); ++row.step) {
+    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
+    PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
+  }
+  return OkStatus();
+}
+
 // The last observer's and the last checkpoint's errors have no next round to travel in.
 Status Loop::End(const Status& local) {
-  RankStatus row = {.phase = Phase::kEnd, .round = state().round};
   if (communicator_.rank() == 0) drops_.End();
-  if (checkpoints_ != nullptr) {
-    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
-  }
-  PULSE_RETURN_IF_ERROR(MeetOthers(row, local, NextDeadline()).status());
-  if (checkpoints_ == nullptr) return OkStatus();
-  row.step = 1;  // what became of the commit
-  return MeetOthers(row, OkStatus(), NextDeadline()).status();
+  if (checkpoints_ != nullptr) PULSE_RETURN_IF_ERROR(FinishCheckpoint(local));
+  const RankStatus row = {.phase = Phase::kEnd, .round = state().round};
+  return MeetOthers(row, local, NextDeadline()).status();
 }
 
 StatusOr<Meeting> Loop::MeetOthers(RankStatus row, const Status& local, Deadline deadline) {
@@ -216,26 +222,68 @@ Status Loop::WhileBusy(const std::function<void()>& work) {
   return signal.End();
 }
 
-StatusOr<std::vector<RankClosing>> Loop::CloseWith(const RankClosing& mine,
-                                                   const std::vector<Digest>& digests) {
-  return CloseRound(communicator_, masters_, SharedArraysOf(options_.mode, state(), range_.begin),
-                    digests, mine, NextDeadline(), shards());
+StatusOr<ShardDigests> Loop::TakeDigests(Digest& theta) {
+  PULSE_ASSIGN_OR_RETURN(ShardDigests digests, arrays_->Digests(masters_, NextDeadline()));
+  if (!trainer_group_) {
+    theta = ViewDigest(masters_, std::span(digests.tensors).first(masters_.tensors().size()));
+    return digests;
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto chunks,
+                         GatherDigests(*trainer_group_, digests.theta_chunks, NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(theta, ViewDigestOfChunks(masters_, chunks));
+  return digests;
 }
 
-Status Loop::TakeInitialWeights(Deadline deadline) {
-  uint8_t* const theta = reinterpret_cast<uint8_t*>(WholeTheta().data());
-  const size_t bytes = WholeTheta().size_bytes();
-  const size_t most = std::clamp<uint64_t>(options_.exchange_memory_bytes / kBroadcastCopies,
-                                           sizeof(float), kMostBroadcastBytes);
-  for (size_t at = 0; at < bytes; at += most) {
-    const size_t length = std::min(most, bytes - at);
+StatusOr<std::vector<RankClosing>> Loop::CloseWith(const RankClosing& mine, ShardDigests digests) {
+  PULSE_ASSIGN_OR_RETURN(
+      auto closings,
+      CloseRound(communicator_, masters_, SharedArraysOf(options_.mode, state(), range_.begin),
+                 digests.tensors, mine, NextDeadline(), shards()));
+  agreed_ = std::move(digests.tensors);
+  return closings;
+}
+
+// Updates are decoded by theta: a wrong bit in it may show here, before digests are compared; and
+// others, who can't decode what this rank sent, may be gone already.
+Status Loop::ExplainFailedSum(const Status& error) {
+  if (options_.mode == Mode::kDdp) return error;  // theta has moved since it was compared
+  const auto now = arrays_->Digests(masters_, NextDeadline());
+  if (!now.ok()) return error;
+  const std::string mine = NameRank(communicator_, static_cast<size_t>(communicator_.rank()));
+  for (size_t i = 0; i < masters_.tensors().size(); ++i) {
+    if (now->tensors[i] == agreed_[i]) continue;
+    return DataLoss(
+        "theta has changed since the ranks compared it: tensor \"{}\" on {}; nothing of this round "
+        "was committed: restart from the last checkpoint, and suspect the hardware of that rank "
+        "({})",
+        masters_.tensors()[i].name, mine, ToStd(error.message()));
+  }
+  if (!absl::IsDataLoss(error)) return error;
+  return DataLoss("{} (theta of {} is as the ranks compared it)", ToStd(error.message()), mine);
+}
+
+Status Loop::TakeInitialWeights(std::span<const float> weights, Deadline deadline) {
+  const uint64_t most = std::clamp<uint64_t>(options_.exchange_memory_bytes / kBroadcastCopies,
+                                             sizeof(float), kMostBroadcastBytes) /
+                        sizeof(float);
+  std::vector<float>& theta = mutable_state().theta;
+  for (uint64_t at = 0; at < masters_.elements(); at += most) {
+    const uint64_t length = std::min(most, masters_.elements() - at);
     Bytes piece;
-    if (communicator_.rank() == 0) piece.assign(theta + at, theta + at + length);
-    PULSE_RETURN_IF_ERROR(communicator_.Broadcast(0, piece, deadline));
-    if (piece.size() != length) {
-      return DataLoss("rank 0 sent {} bytes of initial weights, not {}", piece.size(), length);
+    if (communicator_.rank() == 0) {
+      const ByteView bytes = AsBytes(weights.subspan(at, length));
+      piece.assign(bytes.begin(), bytes.end());
     }
-    std::memcpy(theta + at, piece.data(), length);
+    PULSE_RETURN_IF_ERROR(communicator_.Broadcast(0, piece, deadline));
+    if (piece.size() != length * sizeof(float)) {
+      return DataLoss("rank 0 sent {} bytes of initial weights, not {}", piece.size(),
+                      length * sizeof(float));
+    }
+    // What it has of this shard.
+    const uint64_t begin = std::max(at, range_.begin), end = std::min(at + length, range_.end);
+    if (begin >= end) continue;
+    std::memcpy(&theta[begin - range_.begin], piece.data() + (begin - at) * sizeof(float),
+                (end - begin) * sizeof(float));
   }
   return arrays_->TakeTheta(deadline);
 }
@@ -320,11 +368,12 @@ Status Loop::AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult
 
 Status Loop::SumContributions(Round& round) {
   const PhaseTimer timer(clock_, round.closing.seconds.exchange);
-  PULSE_RETURN_IF_ERROR(arrays_->Sum({.contributes = round.decision.contributes,
+  const Status summed = arrays_->Sum({.contributes = round.decision.contributes,
                                       .entries = round.entries,
                                       .codec = CodecOf(options_),
                                       .theta = {}},
-                                     round.payload_bytes, NextDeadline()));
+                                     round.payload_bytes, NextDeadline());
+  if (!summed.ok()) return ExplainFailedSum(summed);
   const Traffic traffic = arrays_->traffic();
   round.closing.traffic.sent += traffic.sent;
   round.closing.traffic.received += traffic.received;
@@ -355,7 +404,7 @@ Status Loop::LocalRound(Round& round) {
   if (round.decision.contributors == 0) return OkStatus();
   PULSE_RETURN_IF_ERROR(SumContributions(round));
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
-  PULSE_ASSIGN_OR_RETURN(round.closing.view_changes, arrays_->TakeOuterStep(NextDeadline()));
+  PULSE_ASSIGN_OR_RETURN(round.closing.view_changes, arrays_->TakeOuterStep());
   return OkStatus();
 }
 
@@ -374,7 +423,7 @@ Status Loop::DdpRound(Round& round) {
     if (round.decision.contributors == 0) continue;
     PULSE_RETURN_IF_ERROR(SumContributions(round));
     const PhaseTimer timer(clock_, round.closing.seconds.outer);
-    PULSE_RETURN_IF_ERROR(arrays_->TakeDdpStep(NextDeadline()));
+    PULSE_RETURN_IF_ERROR(arrays_->TakeDdpStep());
   }
   const PhaseTimer timer(clock_, round.closing.seconds.outer);
   PULSE_ASSIGN_OR_RETURN(round.closing.view_changes, arrays_->CountChanged());
@@ -383,20 +432,21 @@ Status Loop::DdpRound(Round& round) {
 
 Status Loop::Close(Round& round) {
   RoundReport& report = round.report;
-  std::vector<Digest> digests;
+  ShardDigests digests;
   {
     const PhaseTimer timer(clock_, round.closing.seconds.digest);
-    PULSE_ASSIGN_OR_RETURN(digests, arrays_->Digests(masters_, NextDeadline()));
+    PULSE_ASSIGN_OR_RETURN(digests, TakeDigests(round.closing.theta));
+    PULSE_ASSIGN_OR_RETURN(round.closing.theta_is_usable, arrays_->ThetaIsUsable());
   }
   double waited = 0;
+  bool usable = true;
   {
     const PhaseTimer timer(clock_, waited);
-    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith(round.closing, digests));
+    PULSE_ASSIGN_OR_RETURN(const auto closings, CloseWith(round.closing, std::move(digests)));
     SumClosings(closings, shards(), report);
     report.theta = closings.front().theta;
+    for (const RankClosing& closing : closings) usable &= closing.theta_is_usable;
   }
-  // The same theta on all ranks: they all stop here or none does.
-  PULSE_ASSIGN_OR_RETURN(const bool usable, arrays_->ThetaIsUsable(NextDeadline()));
   if (!usable) {
     return InvalidArgument("theta has diverged to non-finite weights; lower the learning rates");
   }

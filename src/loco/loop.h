@@ -38,7 +38,8 @@ enum class RunEnd { kAllRounds, kStopped };
 // One rank's side of the loop: rank k * R + r is shard r of trainer k. All ranks make one and call
 // Run. Deterministic: theta depends on the options, the trainer and the number of trainers, not on
 // R, kernel body, transport or timing. Not thread-safe. Memory beside the state: a gradient, copies
-// of m and v, what the exchange holds; where R > 1 also whole theta, w and gradients.
+// of m and v, what the exchange holds; where R > 1 and the trainer computes no ranges also whole
+// weights and gradients (loco/inner_phase.h), and on rank 0 the whole initial weights for a moment.
 class Loop {
  public:
   // trainer, communicator (of all ranks), topology's, clock and logger must outlive the loop.
@@ -78,8 +79,11 @@ class Loop {
   // the next meeting; the others end the run everywhere.
   Status Start(RoundObserver& observer, Status& local);
   Status StartAnew(RankStatus row, Deadline deadline);
-  Status TakeInitialWeights(Deadline deadline);
+  // weights: rank 0's, whole; on other ranks empty.
+  Status TakeInitialWeights(std::span<const float> weights, Deadline deadline);
   Status TakeCheckpoint(RoundObserver& observer, const Digest& theta, Status& local);
+  // Until the checkpoint under way, if any, counts.
+  Status FinishCheckpoint(const Status& local);
   Status End(const Status& local);
   // Meet, with what the checkpointer has to say and to hear, again while a rank is busy.
   StatusOr<Meeting> MeetOthers(RankStatus row, const Status& local, Deadline deadline);
@@ -95,18 +99,17 @@ class Loop {
   Status AgreeOnStep(Round& round, uint64_t step, const StatusOr<InnerResult>& inner,
                      const Contributed& mine);
   Status SumContributions(Round& round);
-  StatusOr<std::vector<RankClosing>> CloseWith(const RankClosing& mine,
-                                               const std::vector<Digest>& digests);
+  // theta: becomes the digest of all of it. Collective in the trainer.
+  StatusOr<ShardDigests> TakeDigests(Digest& theta);
+  StatusOr<std::vector<RankClosing>> CloseWith(const RankClosing& mine, ShardDigests digests);
+  // `error`, or that this rank's theta is not what it was when the ranks compared theirs.
+  Status ExplainFailedSum(const Status& error);
   Status Close(Round& round);
   Deadline NextDeadline() const { return Deadline::After(clock_, options_.deadline_ms); }
   uint32_t shards() const { return options_.ranks_per_trainer; }
   uint32_t trainers() const { return static_cast<uint32_t>(communicator_.size()) / shards(); }
   uint32_t trainer() const { return static_cast<uint32_t>(communicator_.rank()) / shards(); }
   State& mutable_state() { return arrays_->state(); }
-  std::span<float> WholeTheta() {
-    State& state = arrays_->state();
-    return shards() == 1 ? std::span(state.theta) : std::span(state.whole_theta);
-  }
 
   Options options_;
   Trainer& trainer_;
@@ -119,7 +122,9 @@ class Loop {
   ModelSchema masters_;
   Fingerprint fingerprint_;
   std::vector<ViewRun> runs_;
-  ElementRange range_;  // of this shard
+  std::vector<ElementRange> cuts_;  // the shards of the whole arrays
+  ElementRange range_;              // this one
+  std::vector<Digest> agreed_;      // ShardDigests::tensors at the last closing
   DropLog drops_;
   bool trainer_fails_ = false;  // so did its last step
   std::unique_ptr<Arrays> arrays_;

@@ -14,8 +14,8 @@ namespace pulse::loco {
 namespace {
 
 // 16 theta | 16 shared | 8 sent | 8 received | 8 contribution | 8 view changes | 6 * 8 seconds |
-// u32 metrics | per metric: u32 length, name, f64. Metrics ascend by name.
-constexpr size_t kFixedBytes = 2 * 16 + 4 * 8 + 6 * 8 + 4;
+// u8 theta is usable | u32 metrics | per metric: u32 length, name, f64. Metrics ascend by name.
+constexpr size_t kFixedBytes = 2 * 16 + 4 * 8 + 6 * 8 + 1 + 4;
 
 using Phases = std::array<double PhaseSeconds::*, 6>;
 constexpr Phases kPhases = {&PhaseSeconds::compute,  &PhaseSeconds::gate,  &PhaseSeconds::meet,
@@ -97,10 +97,9 @@ Status ExplainMismatch(Communicator& communicator, const ModelSchema& masters,
   const size_t tensors = masters.tensors().size();
   std::vector<Compared> differing;
   for (size_t i = 0; i < digests.size(); ++i) {
-    const size_t groups = i < tensors ? 1 : shards;  // theta is whole on all ranks
-    for (size_t group = 0; group < groups; ++group) {
+    for (size_t shard = 0; shard < shards; ++shard) {
       Compared compared{.which = i, .ranks = {}, .digests = {}};
-      for (size_t r = group; r < rows.size(); r += groups) {
+      for (size_t r = shard; r < rows.size(); r += shards) {
         compared.ranks.push_back(r);
         std::copy_n(rows[r].data() + i * sizeof(Digest), sizeof(Digest),
                     compared.digests.emplace_back().bytes.begin());
@@ -129,6 +128,7 @@ Bytes EncodeRankClosing(const RankClosing& closing) {
   AppendLittle(closing.traffic.contribution, out);
   AppendLittle(closing.view_changes, out);
   for (const auto phase : kPhases) AppendDouble(closing.seconds.*phase, out);
+  out.push_back(closing.theta_is_usable ? 1 : 0);
   AppendLittle(static_cast<uint32_t>(closing.metrics.size()), out);
   for (const auto& [name, value] : closing.metrics) {
     AppendLittle(static_cast<uint32_t>(name.size()), out);
@@ -153,6 +153,9 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
   for (size_t i = 0; i < kPhases.size(); ++i) {
     closing.seconds.*kPhases[i] = LoadDouble(bytes.data() + 64 + 8 * i);
   }
+  const uint8_t usable = bytes[kFixedBytes - 5];
+  if (usable > 1) return DataLoss("a rank's figures are corrupt");
+  closing.theta_is_usable = usable == 1;
   PULSE_ASSIGN_OR_RETURN(closing.metrics,
                          DecodeMetrics(LoadLittle<uint32_t>(bytes.data() + kFixedBytes - 4),
                                        bytes.subspan(kFixedBytes)));
@@ -161,24 +164,23 @@ StatusOr<RankClosing> DecodeRankClosing(ByteView bytes) {
 
 std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t begin) {
   if (mode == Mode::kDdp) {
-    return {{"theta", state.WholeTheta()},
+    return {{"theta", state.theta, begin},
             {"first moment", state.m, begin},
             {"second moment", state.v, begin}};
   }
-  return {{"theta", state.WholeTheta()}, {"outer momentum", state.outer_momentum, begin}};
+  return {{"theta", state.theta, begin}, {"outer momentum", state.outer_momentum, begin}};
 }
 
-std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays,
-                              Workers& workers) {
-  std::vector<Digest> digests;
-  for (const SharedArray& array : arrays) {
-    const uint64_t end = array.begin + array.values.size();
-    for (size_t i = 0; i < masters.tensors().size(); ++i) {
-      const uint64_t from = std::clamp(masters.offset(i), array.begin, end);
-      const uint64_t to = std::clamp(masters.offset(i + 1), array.begin, end);
-      digests.push_back(
-          TensorDigest(AsBytes(array.values.subspan(from - array.begin, to - from)), workers));
-    }
+ArrayDigests DigestsOf(const ModelSchema& masters, const SharedArray& array, Workers& workers) {
+  ArrayDigests digests;
+  const uint64_t end = array.begin + array.values.size();
+  for (size_t i = 0; i < masters.tensors().size(); ++i) {
+    const uint64_t from = std::clamp(masters.offset(i), array.begin, end);
+    const uint64_t to = std::clamp(masters.offset(i + 1), array.begin, end);
+    const auto chunks =
+        ChunkDigests(AsBytes(array.values.subspan(from - array.begin, to - from)), workers);
+    digests.tensors.push_back(CombineChunks(chunks));
+    digests.chunks.insert(digests.chunks.end(), chunks.begin(), chunks.end());
   }
   return digests;
 }
@@ -194,7 +196,6 @@ StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               std::span<const SharedArray> arrays,
                                               std::span<const Digest> digests, RankClosing mine,
                                               Deadline deadline, uint32_t shards) {
-  mine.theta = ViewDigest(masters, digests.first(masters.tensors().size()));
   mine.shared = DigestOf(AsBytes(digests));  // theta's included
   std::vector<Bytes> rows;
   PULSE_RETURN_IF_ERROR(communicator.AllGather(EncodeRankClosing(mine), rows, deadline));

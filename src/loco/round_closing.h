@@ -24,10 +24,11 @@ namespace pulse::loco {
 // One rank's figures of a round; metrics are left out by a dropped trainer.
 struct RankClosing {
   Digest theta;   // ViewDigest as F32
-  Digest shared;  // over the digests of all shared arrays
+  Digest shared;  // over the digests of this shard of all shared arrays
   Traffic traffic;
   PhaseSeconds seconds;
-  uint64_t view_changes = 0;  // in this rank's shard
+  uint64_t view_changes = 0;    // in this rank's shard
+  bool theta_is_usable = true;  // all of its shard
   Metrics metrics;
 };
 
@@ -47,20 +48,28 @@ struct SharedArray {
   uint64_t begin = 0;
 };
 
-// The arrays that must be equal in such a mode: whole theta, and this shard of others, which begins
-// at that element. The spans are state's; where its arrays are elsewhere (loco/arrays.h) only the
-// names count.
+// This shard of the arrays that must be equal in such a mode, which begins at that element; theta
+// first. The spans are state's; where its arrays are elsewhere (loco/arrays.h) only the names
+// count.
 std::vector<SharedArray> SharedArraysOf(Mode mode, const State& state, uint64_t begin);
 
-// Of each array in turn, one per tensor of `masters`: of what the array has of it.
-std::vector<Digest> DigestsOf(const ModelSchema& masters, std::span<const SharedArray> arrays,
-                              Workers& workers);
+// Of an array that begins where a chunk does.
+struct ArrayDigests {
+  std::vector<Digest> chunks;   // of all tensors in turn
+  std::vector<Digest> tensors;  // one per tensor of the schema: of what the array has of it
+};
+ArrayDigests DigestsOf(const ModelSchema& masters, const SharedArray& array, Workers& workers);
 
-// Collective: exchanges `mine` (whose digests are made here) and returns all rows, by rank. arrays:
-// theta first, whole and equal on all ranks; the others may be shards, equal on the ranks r,
-// r + shards, r + 2 shards ... digests: as DigestsOf gives them. kDataLoss if any differs: a
-// second exchange finds array and tensor; the message names them and the minority of ranks, or all
-// where there is no majority.
+// Of this shard of all arrays that must be equal.
+struct ShardDigests {
+  std::vector<Digest> theta_chunks;  // empty where a trainer has one rank, if that saves work
+  std::vector<Digest> tensors;       // array by array
+};
+
+// Collective: exchanges `mine` (whose `shared` is made here) and returns all rows, by rank. arrays:
+// as SharedArraysOf gives them, digests: ShardDigests::tensors of them; shard r is equal on the
+// ranks r, r + shards, r + 2 shards ... kDataLoss if any differs: a second exchange finds array and
+// tensor; the message names them and the minority of ranks, or all where there is no majority.
 StatusOr<std::vector<RankClosing>> CloseRound(Communicator& communicator,
                                               const ModelSchema& masters,
                                               std::span<const SharedArray> arrays,

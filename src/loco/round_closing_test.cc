@@ -12,6 +12,7 @@ RankClosing FullClosing() {
   closing.theta.bytes[0] = 1;
   closing.shared.bytes[15] = 2;
   closing.view_changes = 77;
+  closing.theta_is_usable = false;
   closing.traffic = {.sent = 3, .received = uint64_t{1} << 50};
   closing.seconds = {.compute = 1, .gate = 2, .meet = 3, .exchange = 4, .outer = 5, .digest = 6};
   closing.metrics = {{"games", 32}, {"reward_sum", -0.25}, {"wins", 7}};
@@ -26,6 +27,7 @@ TEST(RankClosing, ReadsBack) {
   EXPECT_EQ(read->traffic.sent, 3u);
   EXPECT_EQ(read->traffic.received, uint64_t{1} << 50);
   EXPECT_EQ(read->view_changes, 77u);
+  EXPECT_FALSE(read->theta_is_usable);
   EXPECT_EQ(read->seconds.outer, 5);
   EXPECT_EQ(read->metrics, FullClosing().metrics);
   EXPECT_TRUE(DecodeRankClosing(EncodeRankClosing({})).ok());

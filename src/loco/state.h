@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "loco/options.h"
@@ -20,10 +19,6 @@ struct State {
   std::vector<float> m, v;            // AdamW's moments; they live on across rounds
   std::vector<float> residual;        // e: what the gate held back; empty but in pulseloco
   std::vector<float> outer_momentum;  // b: equal on all trainers; empty in ddp
-
-  // Theta of all shards, which each rank needs to compute with; empty where theta is whole itself.
-  std::vector<float> whole_theta;
-  std::span<const float> WholeTheta() const { return whole_theta.empty() ? theta : whole_theta; }
 
   // All zero, sized as `mode` needs them.
   static State Zero(Mode mode, uint64_t elements) {

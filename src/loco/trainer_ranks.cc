@@ -42,14 +42,30 @@ std::vector<float> TreeSum::Finish() {
   return sum;
 }
 
-TrainerRanks::TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add,
-                           uint64_t memory_bytes)
-    : group_(group), elements_(elements), add_(add) {
+StatusOr<std::vector<Digest>> GatherDigests(Communicator& group, std::span<const Digest> mine,
+                                            Deadline deadline) {
+  std::vector<Bytes> all;
+  PULSE_RETURN_IF_ERROR(group.AllGather(AsBytes(mine), all, deadline));
+  std::vector<Digest> digests;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].size() % sizeof(Digest) != 0) {
+      return DataLoss("rank {} of the trainer sent {} bytes of digests", r, all[r].size());
+    }
+    const size_t before = digests.size();
+    digests.resize(before + all[r].size() / sizeof(Digest));
+    if (!all[r].empty()) std::memcpy(&digests[before], all[r].data(), all[r].size());
+  }
+  return digests;
+}
+
+TrainerRanks::TrainerRanks(Communicator* group, std::vector<ElementRange> shards,
+                           kernels::AddDenseFn add, uint64_t memory_bytes)
+    : group_(group), shards_(std::move(shards)), add_(add) {
   if (group_ == nullptr) return;
-  ranks_ = static_cast<uint32_t>(group_->size());
+  for (const ElementRange& shard : shards_) longest_ = std::max(longest_, shard.length());
   shard_ = static_cast<uint32_t>(group_->rank());
   segment_elements_ =
-      std::clamp<uint64_t>(memory_bytes / BytesPerElement(ranks_), 1, kMostSegmentElements);
+      std::clamp<uint64_t>(memory_bytes / BytesPerElement(ranks()), 1, kMostSegmentElements);
 }
 
 StatusOr<bool> TrainerRanks::All(bool mine, Deadline deadline) {
@@ -63,15 +79,13 @@ StatusOr<bool> TrainerRanks::All(bool mine, Deadline deadline) {
 
 Status TrainerRanks::Gather(std::span<const float> shard, std::span<float> whole,
                             Deadline deadline) {
-  const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
   std::vector<Bytes> all;
-  for (uint64_t at = 0; at < longest; at += segment_elements_) {
+  for (uint64_t at = 0; at < longest_; at += segment_elements_) {
     const ElementRange mine = SegmentOf(range(), at, segment_elements_);
     PULSE_RETURN_IF_ERROR(group_->AllGather(
         AsBytes(shard.subspan(mine.begin - range().begin, mine.length())), all, deadline));
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      const ElementRange theirs =
-          SegmentOf(ShardRange(elements_, ranks_, r), at, segment_elements_);
+    for (uint32_t r = 0; r < ranks(); ++r) {
+      const ElementRange theirs = SegmentOf(shards_[r], at, segment_elements_);
       if (all[r].size() != theirs.length() * sizeof(float)) {
         return DataLoss("rank {} of the trainer sent {} bytes of its shard, not {}", r,
                         all[r].size(), theirs.length() * sizeof(float));
@@ -84,19 +98,17 @@ Status TrainerRanks::Gather(std::span<const float> shard, std::span<float> whole
 
 Status TrainerRanks::ReduceScatter(std::span<const float> whole, std::span<float> shard,
                                    Deadline deadline) {
-  const uint64_t longest = ShardRange(elements_, ranks_, 0).length();
   std::vector<Bytes> from;
-  for (uint64_t at = 0; at < longest; at += segment_elements_) {
+  for (uint64_t at = 0; at < longest_; at += segment_elements_) {
     std::vector<ByteView> to;
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      const ElementRange theirs =
-          SegmentOf(ShardRange(elements_, ranks_, r), at, segment_elements_);
+    for (uint32_t r = 0; r < ranks(); ++r) {
+      const ElementRange theirs = SegmentOf(shards_[r], at, segment_elements_);
       to.push_back(AsBytes(whole.subspan(theirs.begin, theirs.length())));
     }
     PULSE_RETURN_IF_ERROR(group_->AllToAll(to, from, deadline));
     const ElementRange mine = SegmentOf(range(), at, segment_elements_);
     TreeSum sum(add_);
-    for (uint32_t r = 0; r < ranks_; ++r) {
+    for (uint32_t r = 0; r < ranks(); ++r) {
       if (from[r].size() != mine.length() * sizeof(float)) {
         return DataLoss("rank {} of the trainer sent {} bytes of a gradient, not {}", r,
                         from[r].size(), mine.length() * sizeof(float));

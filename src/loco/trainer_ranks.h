@@ -9,9 +9,10 @@
 
 #include "collective/communicator.h"
 #include "core/deadline.h"
+#include "core/digest.h"
+#include "core/shards.h"
 #include "core/status.h"
 #include "kernels/reduce/reduce.h"
-#include "loco/shard.h"
 
 namespace pulse::loco {
 
@@ -38,17 +39,22 @@ class TreeSum {
   std::vector<std::vector<float>> levels_;  // levels_[l]: the pending sum of 2^l leaves, or empty
 };
 
+// Collective: those of all ranks, in their order.
+StatusOr<std::vector<Digest>> GatherDigests(Communicator& group, std::span<const Digest> mine,
+                                            Deadline deadline);
+
 // Not thread-safe. With one rank per trainer nothing is exchanged.
 class TrainerRanks {
  public:
-  // group: null for one rank; must outlive this. elements: of the whole arrays. memory_bytes: bound
-  // of the buffers, equal on all ranks; longer shards go in segments.
-  TrainerRanks(Communicator* group, uint64_t elements, kernels::AddDenseFn add,
+  // group: null for one rank; must outlive this. shards: of the whole arrays, one per rank.
+  // memory_bytes: bound of the buffers, equal on all ranks; longer shards go in segments.
+  TrainerRanks(Communicator* group, std::vector<ElementRange> shards, kernels::AddDenseFn add,
                uint64_t memory_bytes);
 
-  uint32_t ranks() const { return ranks_; }
+  uint32_t ranks() const { return static_cast<uint32_t>(shards_.size()); }
   uint32_t shard() const { return shard_; }
-  ElementRange range() const { return ShardRange(elements_, ranks_, shard_); }
+  ElementRange range() const { return shards_[shard_]; }
+  uint64_t elements() const { return shards_.back().end; }  // of the whole arrays
 
   // Collective among the trainer's ranks, as the next two are: true if it is so on all of them.
   StatusOr<bool> All(bool mine, Deadline deadline);
@@ -62,10 +68,10 @@ class TrainerRanks {
 
  private:
   Communicator* group_;
-  uint64_t elements_;
+  std::vector<ElementRange> shards_;
+  uint64_t longest_ = 0;  // shard
   kernels::AddDenseFn add_;
   uint64_t segment_elements_ = 0;
-  uint32_t ranks_ = 1;
   uint32_t shard_ = 0;
 };
 

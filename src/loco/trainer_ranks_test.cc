@@ -17,6 +17,17 @@ kernels::AddDenseFn Add() {
   return kernels::ChooseKernels("auto")->reduce.add_dense;
 }
 
+// Uneven, and the last one empty where there is more than one.
+std::vector<ElementRange> Cut(uint64_t elements, uint32_t count) {
+  std::vector<ElementRange> shards;
+  for (uint64_t begin = 0, r = 0; r < count; ++r) {
+    const uint64_t end = r + 2 >= count ? elements : begin + (elements - begin) / (r + 2);
+    shards.push_back({begin, end});
+    begin = end;
+  }
+  return shards;
+}
+
 // Runs body(ranks, index) for each of `count` ranks.
 void OnRanks(uint32_t count, uint64_t elements,
              const std::function<void(TrainerRanks&, uint32_t)>& body) {
@@ -25,27 +36,12 @@ void OnRanks(uint32_t count, uint64_t elements,
   std::vector<std::thread> threads;
   for (uint32_t r = 0; r < count; ++r) {
     threads.emplace_back([&, r] {
-      TrainerRanks ranks((*group)[r].get(), elements, Add(), 1000);  // in several segments
+      TrainerRanks ranks((*group)[r].get(), Cut(elements, count), Add(),
+                         1000);  // in several segments
       body(ranks, r);
     });
   }
   for (std::thread& thread : threads) thread.join();
-}
-
-TEST(ShardRange, CutsWithoutGapsIntoEqualLengths) {
-  for (const uint64_t elements : {0, 1, 15, 16, 17, 160, 1037, 4096}) {
-    for (const uint32_t shards : {1u, 2u, 3u, 8u, 64u}) {
-      uint64_t at = 0;
-      for (uint32_t shard = 0; shard < shards; ++shard) {
-        const ElementRange range = ShardRange(elements, shards, shard);
-        EXPECT_EQ(range.begin, at);
-        EXPECT_LE(range.length(), ShardRange(elements, shards, 0).length());
-        EXPECT_LE(range.length(), elements / shards + (shards == 1 ? 0 : kShardElements));
-        at = range.end;
-      }
-      EXPECT_EQ(at, elements) << shards;
-    }
-  }
 }
 
 TEST(TreeSum, AddsTheHalvesOfTheHalves) {
@@ -64,7 +60,7 @@ TEST(TrainerRanks, AreAllOnlyIfEveryOneIs) {
     EXPECT_TRUE(*ranks.All(true, Deadline::Never()));
     EXPECT_FALSE(*ranks.All(r != 2, Deadline::Never()));
   });
-  TrainerRanks alone(nullptr, 10, Add(), 1);
+  TrainerRanks alone(nullptr, {{0, 10}}, Add(), 1);
   EXPECT_TRUE(*alone.All(true, Deadline::Never()));
   EXPECT_FALSE(*alone.All(false, Deadline::Never()));
 }
@@ -80,6 +76,24 @@ TEST(TrainerRanks, GatherWhatTheyHaveOfAnArray) {
       for (size_t i = 0; i < elements; ++i) EXPECT_EQ(whole[i], static_cast<float>(i));
     });
   }
+}
+
+TEST(GatherDigests, KeepsTheOrderOfTheRanks) {
+  auto group = MakeInProcessGroup(3);
+  ASSERT_TRUE(group.ok());
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] {
+      std::vector<Digest> mine(r);  // none, one, two
+      for (Digest& digest : mine) digest.bytes[0] = static_cast<uint8_t>(r);
+      const auto all = GatherDigests(*(*group)[r], mine, Deadline::Never());
+      ASSERT_TRUE(all.ok()) << all.status();
+      ASSERT_EQ(all->size(), 3u);
+      EXPECT_EQ((*all)[0].bytes[0], 1);
+      EXPECT_EQ((*all)[2].bytes[0], 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // One rank with all leaves, two with half of them each, four with one each: the same bits.

@@ -264,6 +264,24 @@ TEST(Digest, FindsAFlippedBitOfThetaInItsRoundAndNamesTensorAndRank) {
   }
 }
 
+// Of an exponent: updates are decoded by theta, which goes wrong before digests are compared.
+TEST(Digest, FindsAFlippedExponentOfThetaInItsRoundAndNamesTensorAndRank) {
+  for (const ExchangeKind exchange :
+       {ExchangeKind::kSparseAllGather, ExchangeKind::kOwnerPartitioned}) {
+    Job job = SmallJob(4, Mode::kPulseLoco);
+    job.options.exchange = exchange;
+    DamageAfterRoundOne(job, 2, &State::theta, 28);
+    const auto results = RunJob(job);
+    EXPECT_TRUE(absl::IsDataLoss(results[2].status)) << results[2].status;
+    EXPECT_THAT(MessageOf(results[2].status),
+                AllOf(HasSubstr("round 2"), HasSubstr("\"embedding\" on rank 2 (localhost);")));
+    for (const RankResult& result : results) {
+      EXPECT_FALSE(result.status.ok());
+      EXPECT_EQ(result.reports.size(), 1u);
+    }
+  }
+}
+
 // A momentum that is small beside its weight: theta's rounding swallows the difference, and without
 // a look at the momentum it would come out rounds later.
 TEST(Digest, FindsADifferenceThatThetaDoesNotShowYet) {

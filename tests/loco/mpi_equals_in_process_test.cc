@@ -76,7 +76,6 @@ TEST_P(MpiJob, OfTrainersOfTwoRanksEqualsThreads) {
       RunOneRank(job, rank, {*std::move(all), *std::move(pair), *std::move(peers)}, *trainer);
   ASSERT_TRUE(processes.status.ok()) << processes.status;
   EXPECT_EQ(BitsOf(processes.state.theta), BitsOf(threads.state.theta));
-  EXPECT_EQ(BitsOf(processes.state.whole_theta), BitsOf(threads.state.whole_theta));
   EXPECT_EQ(BitsOf(processes.state.residual), BitsOf(threads.state.residual));
   EXPECT_EQ(BitsOf(processes.state.m), BitsOf(threads.state.m));
   EXPECT_EQ(processes.reports.back().theta, threads.reports.back().theta);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "store/temporary_folder.h"
 #include "tests/loco/job.h"
 
@@ -88,6 +90,27 @@ TEST_P(RanksPerTrainer, ChangeNoBitOfAnything) {
   }
 }
 
+// A tensor that is cut between them, and a whole digest that two ranks make up.
+TEST_P(RanksPerTrainer, HoldAShardOfThetaAndNoMore) {
+  const auto job_of = [&](uint32_t shards, bool ranges) {
+    Job job = JobOf(2, shards, GetParam(), SyntheticData::kNoise);
+    job.options.micro_batches = 2;
+    job.synthetic.tensors = {{"a", DType::kF32, {9}}, {"b", DType::kBF16, {700'001}}};
+    job.synthetic.computes_ranges = ranges;
+    return job;
+  };
+  const auto one = RunJob(job_of(1, true));
+  ExpectOk(one);
+  for (const bool ranges : {false, true}) {
+    const auto two = RunJob(job_of(2, ranges));
+    ExpectOk(two);
+    ExpectSame(two, 2, one, 1, 2);
+    EXPECT_EQ(two[0].state.theta.size(), 9u + (1 << 19));
+    EXPECT_EQ(two[1].state.theta.size(), 700'001u - (1 << 19));
+    EXPECT_EQ(two[1].reports.back().theta, one[0].reports.back().theta);
+  }
+}
+
 TEST_P(RanksPerTrainer, OfTwoSitesFoldInTheSameOrder) {
   Job job = JobOf(4, 1, GetParam(), SyntheticData::kCancelling);
   job.options.sites = {0, 1, 1, 0};
@@ -162,16 +185,19 @@ TEST(RanksPerTrainer, ThatDoNotDivideTheRanksAreRefused) {
 // A wrong bit in a shard of what must be equal is found and its rank named.
 TEST(RanksPerTrainer, AreNamedWhenTheirShardDiffers) {
   Job job = JobOf(3, 2, Mode::kPulseLoco, SyntheticData::kNoise);
-  job.observe = [](int rank, const State& state, const RoundReport* report) {
-    if (rank == 3 && report != nullptr && report->round == 1) {
-      auto& momentum = const_cast<State&>(state).outer_momentum;  // a bit flip in memory
-      momentum[5] += 1;
+  // A low bit, in memory: where theta has another exponent, updates can't even be decoded.
+  for (std::vector<float> State::*array : {&State::outer_momentum, &State::theta}) {
+    job.observe = [array](int rank, const State& state, const RoundReport* report) {
+      if (rank == 3 && report != nullptr && report->round == 1) {
+        float& value = (const_cast<State&>(state).*array)[5];
+        value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 4);
+      }
+      return OkStatus();
+    };
+    for (const RankResult& result : RunJob(job)) {
+      EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
+      EXPECT_THAT(std::string(ToStd(result.status.message())), HasSubstr(" on rank 3"));
     }
-    return OkStatus();
-  };
-  for (const RankResult& result : RunJob(job)) {
-    EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
-    EXPECT_THAT(std::string(ToStd(result.status.message())), HasSubstr("on rank "));
   }
 }
 

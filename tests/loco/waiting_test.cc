@@ -95,8 +95,9 @@ TEST(SlowObserver, IsWaitedForByTheRanksOfItsOwnTrainerToo) {
   }
 }
 
-// Rank 1's disk pauses while it writes its part of the checkpoint of round `round`.
-void RunWithAPausingDisk(uint64_t rounds, uint64_t round) {
+// Rank 1's disk pauses while it writes a file of the checkpoint of round `round`; by default the
+// first, its part.
+void RunWithAPausingDisk(uint64_t rounds, uint64_t round, const std::string& file = "") {
   const TemporaryFolder folder(TemporaryFolder::Where::kMemory);
   RealClock clock;
   const auto disk = MakePosixFilesystem();
@@ -112,7 +113,7 @@ void RunWithAPausingDisk(uint64_t rounds, uint64_t round) {
   };
   // "3 fs.Rename .../round-000000000001/trainer-...: OK"
   const std::string log = run("counted", {});
-  const size_t part = log.find(fmt::format("round-{:012}/", round));
+  const size_t part = log.find(fmt::format("round-{:012}/{}", round, file));
   ASSERT_NE(part, std::string::npos) << log;
   Fault pause;
   pause.operation = std::strtoull(log.c_str() + log.rfind('\n', part) + 1, nullptr, 10);
@@ -131,6 +132,11 @@ TEST(SlowDisk, OfACheckpointIsWaitedForWhenTheNextIsDue) {
 }
 TEST(SlowDisk, OfACheckpointIsWaitedForAtTheEnd) {
   RunWithAPausingDisk(1, 1);
+}
+
+TEST(SlowDisk, OfACommitRecordIsWaitedForToo) {
+  RunWithAPausingDisk(3, 1, "commit.json.tmp");
+  RunWithAPausingDisk(1, 1, "commit.json.tmp");
 }
 
 // The other ranks' patience is for the busy rank alone.

@@ -52,16 +52,18 @@ bool IsDamage(const Status& status) {
 
 }  // namespace
 
-CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, uint64_t elements) {
+CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer,
+                        const ModelSchema& schema) {
   const uint32_t shard = static_cast<uint32_t>(rank) % ranks_per_trainer;
   return {.id = {static_cast<uint32_t>(rank) / ranks_per_trainer, shard, ranks_per_trainer},
           .trainers = static_cast<uint32_t>(ranks) / ranks_per_trainer,
-          .range = ShardRange(elements, ranks_per_trainer, shard),
-          .elements = elements};
+          .range = CutIntoShards(schema, ranks_per_trainer)[shard],
+          .schema = &schema};
 }
 
 // What is under way. The thread writes `seal` and `status`, and then sets `done`.
 struct Checkpointer::Writing {
+  enum class Stage { kNone, kPart, kRecord };  // the same on all ranks
   State state;  // kept between checkpoints, so that its memory is allocated once
   Digest theta;
   Notes notes;
@@ -69,7 +71,7 @@ struct Checkpointer::Writing {
   PartSeal seal;
   Status status;
   std::atomic<bool> done = true;
-  bool pending = false;  // begun and not committed
+  Stage stage = Stage::kNone;
   std::thread thread;
 };
 
@@ -93,7 +95,7 @@ void Checkpointer::WaitForWriter() {
 }
 
 bool Checkpointer::pending() const {
-  return writing_->pending;
+  return writing_->stage != Writing::Stage::kNone;
 }
 
 Status Checkpointer::status() const {
@@ -102,7 +104,18 @@ Status Checkpointer::status() const {
 
 uint64_t Checkpointer::ready() const {
   const Writing& w = *writing_;
-  return w.pending && w.done && w.status.ok() ? w.state.round + 1 : 0;
+  if (!pending() || !w.done || !w.status.ok()) return 0;
+  return 2 * w.state.round + (w.stage == Writing::Stage::kPart ? 1 : 2);
+}
+
+void Checkpointer::Write(std::function<Status()> work) {
+  Writing& w = *writing_;
+  WaitForWriter();
+  w.done = false;
+  w.thread = std::thread([&w, work = std::move(work)] {
+    w.status = Annotate(work(), fmt::format("checkpoint of round {}", w.state.round));
+    w.done = true;
+  });
 }
 
 Status Checkpointer::Begin(const State& state, const Digest& theta, Notes notes) {
@@ -119,36 +132,22 @@ Status Checkpointer::Begin(const State& state, const Digest& theta, Notes notes)
   w.theta = theta;
   w.notes = std::move(notes);
   w.started_ns = clock_.NowNs();
-  w.pending = true;
-  w.done = false;
+  w.stage = Writing::Stage::kPart;
   const PartHeader header = {place_.id, place_.range, state.round, state.step};
-  w.thread = std::thread([this, &w, header] {
-    auto seal = WritePart(fs_, folder_.OfRound(header.round), header, w.state);
-    if (seal.ok()) w.seal = *seal;
-    w.status = Annotate(seal.status(), fmt::format("checkpoint of round {}", header.round));
-    w.done = true;
+  Write([this, &w, header]() -> Status {
+    PULSE_ASSIGN_OR_RETURN(w.seal, WritePart(fs_, folder_.OfRound(header.round), header, w.state));
+    return OkStatus();
   });
   return OkStatus();
 }
 
 Status Checkpointer::OnTable(const std::vector<uint64_t>& ready, const Fingerprint& fingerprint,
                              Deadline deadline) {
-  if (prune_) {
-    prune_ = false;
-    if (committed_.size() > options_.keep) {
-      committed_.erase(committed_.begin(),
-                       committed_.end() - static_cast<ptrdiff_t>(options_.keep));
-      std::vector<uint64_t> kept = committed_;
-      if (writing_->pending) kept.push_back(writing_->state.round);
-      const Status removed = RemoveAllBut(kept);
-      if (!removed.ok()) {
-        logger_.warn("an old checkpoint could not be removed: {}", ToStd(removed.message()));
-      }
-    }
-  }
   const auto same = [&](uint64_t other) { return other != 0 && other == ready.front(); };
   if (!std::all_of(ready.begin(), ready.end(), same)) return OkStatus();
-  return Commit(fingerprint, deadline);
+  if (writing_->stage == Writing::Stage::kPart) return Commit(fingerprint, deadline);
+  Count();
+  return OkStatus();
 }
 
 // Every rank hands round a record of its own part alone; the record of all is made from them.
@@ -157,7 +156,7 @@ Status Checkpointer::Commit(const Fingerprint& fingerprint, Deadline deadline) {
   CommitRecord record = {.round = w.state.round,
                          .trainers = 1,
                          .shards = 1,
-                         .elements = place_.elements,
+                         .elements = place_.schema->elements(),
                          .theta = w.theta,
                          .fingerprint = fingerprint.text(),
                          .notes = w.notes,
@@ -179,19 +178,33 @@ Status Checkpointer::Commit(const Fingerprint& fingerprint, Deadline deadline) {
   }
   record.trainers = place_.trainers;
   record.shards = place_.id.shards;
-  w.pending = false;
-  // A failure is this rank's alone: it goes to the others in the next table.
-  w.status = Annotate(folder_.WriteCommit(record, place_.id),
-                      fmt::format("checkpoint of round {}", record.round));
-  if (!w.status.ok()) return OkStatus();
-  committed_.push_back(record.round);
-  prune_ = true;
-  if (communicator_.rank() == 0) {
-    logger_.info("checkpoint of round {} committed after {:.1f} s: {} parts of {} bytes",
-                 record.round, static_cast<double>(clock_.NowNs() - w.started_ns) * 1e-9,
-                 record.parts.size(), w.seal.bytes);
-  }
+  w.stage = Writing::Stage::kRecord;
+  Write([this, record = std::move(record)] { return folder_.WriteCommit(record, place_.id); });
   return OkStatus();
+}
+
+// All ranks have the newest checkpoint's record.
+void Checkpointer::Count() {
+  Writing& w = *writing_;
+  w.stage = Writing::Stage::kNone;
+  committed_.push_back(w.state.round);
+  if (communicator_.rank() == 0) {
+    logger_.info("checkpoint of round {} committed after {:.1f} s: parts of {} bytes",
+                 w.state.round, static_cast<double>(clock_.NowNs() - w.started_ns) * 1e-9,
+                 w.seal.bytes);
+  }
+  if (committed_.size() <= options_.keep) return;
+  // These alone: another rank may be writing the next one into the same folder by now.
+  const auto first_kept = committed_.end() - static_cast<ptrdiff_t>(options_.keep);
+  Write([this, old = std::vector<uint64_t>(committed_.begin(), first_kept)] {
+    for (const uint64_t round : old) {
+      const Status removed = folder_.Remove(round, place_.id.trainer);
+      if (removed.ok()) continue;
+      logger_.warn("an old checkpoint could not be removed: {}", ToStd(removed.message()));
+    }
+    return OkStatus();
+  });
+  committed_.erase(committed_.begin(), first_kept);
 }
 
 StatusOr<std::vector<CommitRecord>> Checkpointer::Committed() const {
@@ -222,9 +235,10 @@ Status Checkpointer::Load(const CommitRecord& record, const Fingerprint& fingerp
   PULSE_RETURN_IF_ERROR(
       ExplainChange(fmt::format("the checkpoint of round {} in {}", record.round, folder_.path()),
                     record.fingerprint, fingerprint.text()));
+  const auto parts = CutIntoShards(*place_.schema, record.shards);
   uint64_t covered = 0;
   for (uint32_t shard = 0; shard < record.shards; ++shard) {
-    const ElementRange part = ShardRange(record.elements, record.shards, shard);
+    const ElementRange part = parts[shard];
     const uint64_t begin = std::max(part.begin, place_.range.begin);
     const uint64_t end = std::min(part.end, place_.range.end);
     // An empty range has a step all the same.
@@ -234,7 +248,11 @@ Status Checkpointer::Load(const CommitRecord& record, const Fingerprint& fingerp
                            ReadPart(fs_, folder_.OfRound(record.round), id,
                                     record.part(id.trainer, shard), place_.range, state));
     if (found != part || state.round != record.round) {
-      return DataLoss("{} is not the part that its name says", id.FileName());
+      return DataLoss(
+          "{} holds elements {} to {} of round {}; expected {} to {} of round {} (was it written "
+          "by "
+          "another build?)",
+          id.FileName(), found.begin, found.end, state.round, part.begin, part.end, record.round);
     }
     covered += begin < end ? end - begin : 0;
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "core/deadline.h"
 #include "core/digest.h"
 #include "core/log.h"
+#include "core/schema.h"
 #include "core/status.h"
 #include "loco/checkpoint/checkpoint_folder.h"
 #include "loco/checkpoint/commit_record.h"
@@ -38,17 +40,18 @@ struct CheckpointPlace {
   PartId id;
   uint32_t trainers = 1;
   ElementRange range;
-  uint64_t elements = 0;  // of the whole
+  const ModelSchema* schema = nullptr;  // of the whole; must outlive whoever is given the place
 };
 
 // Rank `rank` of `ranks`, where a trainer has `ranks_per_trainer`.
-CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, uint64_t elements);
+CheckpointPlace PlaceOf(int rank, int ranks, uint32_t ranks_per_trainer, const ModelSchema& schema);
 
 // One checkpoint is under way at a time. Its life on a rank:
 //   Begin     copies the state (20 bytes a parameter in pulseloco) and starts to write, in a thread
 //   ready()   travels in every status table: the part is durable here
-//   OnTable   once it is on all ranks: they exchange what their parts hash to, and each writes the
-//             one commit record. At the table after that all have it, and old checkpoints go.
+//   OnTable   once it is on all ranks: they exchange what their parts hash to, and each starts to
+//             write the one commit record, in a thread again. Once that is on all ranks, the
+//             checkpoint counts, and a thread removes old ones.
 // Dying anywhere leaves the committed checkpoint before; at most `keep` + 1 are on disk, beside the
 // one under way. Used by the loop's thread. Errors of the writing thread appear in status().
 class Checkpointer {
@@ -82,10 +85,11 @@ class Checkpointer {
   // notes: rank 0's are kept.
   Status Begin(const State& state, const Digest& theta, Notes notes);
 
-  // For the status table: 1 + the round whose part is durable here and not committed; 0: none.
+  // For the status table: which part is durable here, or its commit record too, and does not count
+  // yet; 0: none.
   uint64_t ready() const;
 
-  // Waits until what was begun is durable here, or failed.
+  // Waits until what is being written here is durable, or failed, and what is removed is gone.
   void WaitForWriter();
 
   // Collective if all ranks are `ready` with one round (rows of one table, equal on all ranks).
@@ -100,7 +104,10 @@ class Checkpointer {
   StatusOr<std::vector<CommitRecord>> Committed() const;
   Status Load(const CommitRecord& record, const Fingerprint& fingerprint, State& state) const;
   Status RemoveAllBut(const std::vector<uint64_t>& kept) const;
+  // Runs `work` on the writing thread, with its error in status().
+  void Write(std::function<Status()> work);
   Status Commit(const Fingerprint& fingerprint, Deadline deadline);
+  void Count();
   Status AgreeOn(const Status& local, Deadline deadline);
 
   CheckpointOptions options_;
@@ -111,7 +118,6 @@ class Checkpointer {
   Logger& logger_;
   CheckpointFolder folder_;
   std::vector<uint64_t> committed_;  // ascending
-  bool prune_ = false;               // the newest was committed since the last table
   std::unique_ptr<Writing> writing_;
 };
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/digest.h"
+#include "core/shards.h"
 #include "core/status.h"
-#include "loco/shard.h"
 #include "loco/state.h"
 #include "store/filesystem.h"
 
@@ -48,8 +48,8 @@ StatusOr<PartSeal> WritePart(Filesystem& fs, const std::string& folder, const Pa
 
 // Reads what the part `id` has of `range` into `state`, whose arrays are as long as `range`, and
 // sets round and step. Reads the whole file, in bounded pieces, and checks every byte of it against
-// `seal`; returns the part's range. kNotFound; kDataLoss for any other bytes, or other arrays than
-// `state` has.
+// `seal` (for an empty `range`, its header alone); returns the part's range. kNotFound; kDataLoss
+// for any other bytes, or other arrays than `state` has.
 StatusOr<ElementRange> ReadPart(Filesystem& fs, const std::string& folder, const PartId& id,
                                 const PartSeal& seal, ElementRange range, State& state);
 

@@ -37,6 +37,10 @@ class PartFile : public testing::Test {
   std::unique_ptr<Filesystem> fs_ = MakePosixFilesystem();
 };
 
+ElementRange Shard(uint64_t elements, uint32_t shards, uint32_t shard) {
+  return {elements * shard / shards, elements * (shard + 1) / shards};
+}
+
 TEST_F(PartFile, ComesBackAsItWas) {
   const ElementRange range = {0, 999};
   const PartHeader header = {{3, 0, 1}, range, 12, 95};
@@ -55,7 +59,7 @@ TEST_F(PartFile, FillsAnyRangeFromAnyNumberOfShards) {
   for (const uint32_t before : {1u, 2u, 3u, 5u, 70u}) {
     std::vector<PartSeal> seals;
     for (uint32_t shard = 0; shard < before; ++shard) {
-      const ElementRange range = ShardRange(kElements, before, shard);
+      const ElementRange range = Shard(kElements, before, shard);
       const auto seal =
           WritePart(*fs_, folder_.path(), {{0, shard, before}, range, 12, 95}, StateOf(range));
       ASSERT_TRUE(seal.ok()) << seal.status();
@@ -63,13 +67,13 @@ TEST_F(PartFile, FillsAnyRangeFromAnyNumberOfShards) {
     }
     for (const uint32_t after : {1u, 2u, 4u}) {
       for (uint32_t shard = 0; shard < after; ++shard) {
-        const ElementRange range = ShardRange(kElements, after, shard);
+        const ElementRange range = Shard(kElements, after, shard);
         State read = State::Zero(Mode::kPulseLoco, range.length());
         for (uint32_t from = 0; from < before; ++from) {
           const auto found =
               ReadPart(*fs_, folder_.path(), {0, from, before}, seals[from], range, read);
           ASSERT_TRUE(found.ok()) << found.status();
-          EXPECT_EQ(*found, ShardRange(kElements, before, from));
+          EXPECT_EQ(*found, Shard(kElements, before, from));
         }
         State expected = State::Zero(Mode::kPulseLoco, range.length());
         const State whole = StateOf({0, kElements});
@@ -90,6 +94,19 @@ TEST_F(PartFile, FillsAnyRangeFromAnyNumberOfShards) {
       }
     }
   }
+}
+
+TEST_F(PartFile, TellsWhoHasNothingOfItItsStep) {
+  const ElementRange range = {0, 999}, none = {999, 999};
+  const PartHeader header = {{0, 0, 1}, range, 12, 95};
+  const auto seal = WritePart(*fs_, folder_.path(), header, StateOf(range));
+  ASSERT_TRUE(seal.ok()) << seal.status();
+  State read = State::Zero(Mode::kPulseLoco, 0);
+  const auto found = ReadPart(*fs_, folder_.path(), header.id, *seal, none, read);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, range);
+  EXPECT_EQ(read.step, 95u);
+  EXPECT_EQ(read.round, 12u);
 }
 
 TEST_F(PartFile, IsRefusedWithAnyByteChanged) {

@@ -342,7 +342,7 @@ Status DeviceArrays::SumOnHost(const AgreedRound& round, std::span<const uint64_
   return work_.Up(std::span<const float>(host_scratch_), scratch_, deadline);
 }
 
-StatusOr<uint64_t> DeviceArrays::TakeOuterStep(Deadline /*deadline*/) {
+StatusOr<uint64_t> DeviceArrays::TakeOuterStep() {
   kernels::OuterStepViewOp op{};
   op.runs = runs_;
   op.scalars = {.learning_rate = static_cast<float>(options_.outer.learning_rate),
@@ -358,7 +358,7 @@ StatusOr<uint64_t> DeviceArrays::TakeOuterStep(Deadline /*deadline*/) {
   return ReadCount();
 }
 
-Status DeviceArrays::TakeDdpStep(Deadline /*deadline*/) {
+Status DeviceArrays::TakeDdpStep() {
   PULSE_RETURN_IF_ERROR(work_.Did(
       kernels_.mean(scratch_, static_cast<float>(trainers_), work_.stream()), "the mean"));
   return AdamW(theta_);
@@ -374,7 +374,7 @@ StatusOr<uint64_t> DeviceArrays::CountChanged() {
 }
 
 // In the order of SharedArraysOf.
-StatusOr<std::vector<Digest>> DeviceArrays::Digests(const ModelSchema& masters, Deadline deadline) {
+StatusOr<ShardDigests> DeviceArrays::Digests(const ModelSchema& masters, Deadline deadline) {
   std::vector<DeviceSpan<const float>> arrays = {theta_};
   if (options_.mode == Mode::kDdp) {
     arrays.push_back(m_);
@@ -382,15 +382,15 @@ StatusOr<std::vector<Digest>> DeviceArrays::Digests(const ModelSchema& masters, 
   } else {
     arrays.push_back(momentum_);
   }
-  std::vector<Digest> all;
+  ShardDigests all;
   for (const auto& array : arrays) {
     PULSE_ASSIGN_OR_RETURN(const auto digests, digests_.Of(masters, array, deadline));
-    all.insert(all.end(), digests.begin(), digests.end());
+    all.tensors.insert(all.tensors.end(), digests.begin(), digests.end());
   }
   return all;
 }
 
-StatusOr<bool> DeviceArrays::ThetaIsUsable(Deadline /*deadline*/) {
+StatusOr<bool> DeviceArrays::ThetaIsUsable() {
   return IsBelow(theta_, kWeightBound);
 }
 

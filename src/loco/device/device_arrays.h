@@ -59,11 +59,11 @@ class DeviceArrays final : public Arrays {
   Traffic traffic() const override { return exchange_.traffic(); }
   void Learn(double seconds) override { exchange_.Learn(seconds); }
 
-  StatusOr<uint64_t> TakeOuterStep(Deadline deadline) override;
-  Status TakeDdpStep(Deadline deadline) override;
+  StatusOr<uint64_t> TakeOuterStep() override;
+  Status TakeDdpStep() override;
   StatusOr<uint64_t> CountChanged() override;
-  StatusOr<std::vector<Digest>> Digests(const ModelSchema& masters, Deadline deadline) override;
-  StatusOr<bool> ThetaIsUsable(Deadline deadline) override;
+  StatusOr<ShardDigests> Digests(const ModelSchema& masters, Deadline deadline) override;
+  StatusOr<bool> ThetaIsUsable() override;
 
   // For who publishes from the device. Between rounds.
   DeviceSpan<const float> theta() const { return theta_; }
