@@ -4,6 +4,7 @@
 
 #include "app/agree.h"
 #include "core/sha256.h"
+#include "sync/publisher_state.h"
 #include "sync/restore_base.h"
 
 namespace pulse {
@@ -58,12 +59,6 @@ ManifestObject ToObject(const json& row) {
           row.value("part", uint32_t{0}), row.value("bytes", uint64_t{0}), row.value("sha256", "")};
 }
 
-// Says what is in the bucket or the folder, and not merely that it could not be asked.
-bool IsLost(const Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-         absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
-}
-
 }  // namespace
 
 // What one attempt gathers.
@@ -101,13 +96,9 @@ StatusOr<std::unique_ptr<JointPublisher>> JointPublisher::Open(Communicator* gro
   }
   if (!own.state_directory.empty()) {
     own.state_directory += fmt::format("/rank-{:05}", joint->rank_);
-    PULSE_RETURN_IF_ERROR(deps.fs.CreateDirectories(own.state_directory));
-    auto lock = deps.fs.Lock(own.state_directory + "/LOCK",
-                             Deadline::After(deps.clock, own.lock_timeout_ms));
-    if (lock.ok()) joint->lock_ = *std::move(lock);
-    if (!lock.ok() && !absl::IsUnimplemented(lock.status())) {
-      return Annotate(lock.status(), "publisher state");
-    }
+    PULSE_ASSIGN_OR_RETURN(joint->lock_,
+                           LockPublisherState(deps.fs, own.state_directory, deps.log,
+                                              Deadline::After(deps.clock, own.lock_timeout_ms)));
   }
   joint->own_base_ =
       std::make_unique<StagedBase>(deps.fs, deps.kernels, own.state_directory, own.base);
@@ -203,7 +194,7 @@ StatusOr<Bytes> JointPublisher::RestoreBases(Round& round) {
   if (!round.attempt.base || !has_share() || first()) return Bytes{1};
   const Status restored = RestoreBase(*chain_, deps_.kernels, *round.attempt.base, options_.ranges,
                                       std::nullopt, *own_base_);
-  if (!restored.ok() && !IsLost(restored)) return restored;
+  if (!restored.ok() && !BaseIsLost(restored)) return restored;
   if (!restored.ok()) {
     deps_.log.error("version {} can't be rebuilt, the next one will have an anchor: {}",
                     round.attempt.base->number, ToStd(restored.message()));
@@ -231,7 +222,7 @@ Status JointPublisher::Encode(Round& round) {
       return SerializePartDigests(round.part.digests);
     }
     // Of a base that is read from the bucket, the damage shows only now.
-    const bool without_base = round.attempt.base && IsLost(part.status());
+    const bool without_base = round.attempt.base && BaseIsLost(part.status());
     return without_base ? StatusOr<Bytes>(Bytes{0}) : StatusOr<Bytes>(part.status());
   };
   PULSE_ASSIGN_OR_RETURN(const std::vector<Bytes> rows, Tell(encode()));

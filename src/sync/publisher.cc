@@ -13,14 +13,6 @@ namespace {
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kTellingUpload = uint64_t{1} << 20;
 
-// Errors that say what is in the bucket, and not merely that it could not be asked.
-bool IsDamage(const Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-         absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status) ||
-         absl::IsUnimplemented(status) ||
-         absl::IsInvalidArgument(status);  // this rank's ranges are those of another schema
-}
-
 Status CheckMetadata(const std::map<std::string, std::string>& metadata) {
   for (const auto& [key, value] : metadata) {
     if (!IsUtf8(key) || !IsUtf8(value)) return InvalidArgument("metadata \"{}\" is not UTF-8", key);
@@ -70,15 +62,9 @@ StatusOr<std::unique_ptr<Publisher>> Publisher::Open(PublisherOptions options, P
 Status Publisher::OpenState() {
   std::optional<PublisherState> state;
   if (const std::string& directory = options_.state_directory; !directory.empty()) {
-    PULSE_RETURN_IF_ERROR(deps_.fs.CreateDirectories(directory));
-    auto lock =
-        deps_.fs.Lock(directory + "/LOCK", Deadline::After(deps_.clock, options_.lock_timeout_ms));
-    if (absl::IsUnimplemented(lock.status())) {
-      deps_.log.warn("{}: no file locks here: nothing keeps a second publisher out", directory);
-    } else {
-      PULSE_RETURN_IF_ERROR(Annotate(lock.status(), "publisher state"));
-      lock_ = *std::move(lock);
-    }
+    PULSE_ASSIGN_OR_RETURN(
+        lock_, LockPublisherState(deps_.fs, directory, deps_.log,
+                                  Deadline::After(deps_.clock, options_.lock_timeout_ms)));
     PULSE_ASSIGN_OR_RETURN(state, LoadPublisherState(deps_.fs, directory));
     if (state && state->run != options_.run) {
       return FailedPrecondition("{} is the state of run \"{}\", not of \"{}\": use another folder",
@@ -160,7 +146,7 @@ Status Publisher::FindBase() {
     return OkStatus();
   }
   base_.Drop();
-  if (!IsDamage(found)) return found;
+  if (!BaseIsLost(found)) return found;
   deps_.log.error("version {} can't be rebuilt, the next one will have an anchor: {}",
                   version->id.number, ToStd(found.message()));
   return OkStatus();
@@ -327,7 +313,7 @@ StatusOr<Published> Publisher::Publish(const ViewSource& view, const PublishOpti
   PULSE_ASSIGN_OR_RETURN(Attempt attempt, Begin(schema, options));
   PublishOptions described = options;
   const auto encoded = Encode(attempt, view, described);
-  if (attempt.base && !base_.keeps_copy() && IsDamage(encoded.status())) {
+  if (attempt.base && !base_.keeps_copy() && BaseIsLost(encoded.status())) {
     deps_.log.error("version {} can't be rebuilt, publishing an anchor: {}", attempt.base->number,
                     ToStd(encoded.status().message()));
     base_.Drop();

@@ -15,6 +15,18 @@ std::string PathOf(const std::string& directory) {
 
 }  // namespace
 
+StatusOr<std::unique_ptr<FileLock>> LockPublisherState(Filesystem& fs, const std::string& directory,
+                                                       Logger& log, Deadline deadline) {
+  PULSE_RETURN_IF_ERROR(fs.CreateDirectories(directory));
+  auto lock = fs.Lock(directory + "/LOCK", deadline);
+  if (absl::IsUnimplemented(lock.status())) {
+    log.warn("{}: no file locks here: nothing keeps a second publisher out", directory);
+    return nullptr;
+  }
+  if (!lock.ok()) return Annotate(lock.status(), "publisher state");
+  return lock;
+}
+
 StatusOr<std::optional<PublisherState>> LoadPublisherState(Filesystem& fs,
                                                            const std::string& directory) {
   const auto bytes = ReadFile(fs, PathOf(directory), kMaxBytes);

@@ -51,4 +51,10 @@ Status RestoreBase(ChainReader& chain, const kernels::KernelTable& kernels, cons
   return rebuilt;
 }
 
+bool BaseIsLost(const Status& error) {
+  return absl::IsDataLoss(error) || absl::IsNotFound(error) || absl::IsFailedPrecondition(error) ||
+         absl::IsPermissionDenied(error) || absl::IsUnimplemented(error) ||
+         absl::IsInvalidArgument(error);  // this rank's ranges are those of another schema
+}
+
 }  // namespace pulse

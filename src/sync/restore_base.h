@@ -18,4 +18,8 @@ Status RestoreBase(ChainReader& chain, const kernels::KernelTable& kernels, cons
                    const std::vector<TensorRange>& ranges, const std::optional<LocalVersion>& known,
                    StagedBase& base);
 
+// Whether that error, or one of reading such a base, says what is in the bucket or the folder, and
+// not merely that it could not be asked: then the next version needs an anchor.
+bool BaseIsLost(const Status& error);
+
 }  // namespace pulse

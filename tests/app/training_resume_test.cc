@@ -161,7 +161,7 @@ TEST_F(TrainingResume, OfTrainersOfTwoRanksEndsAsTheUnbrokenRunOfOneRankEach) {
     const auto counted = MakeFaultInjectingFilesystem(*fs_, counter);
     const Status trained = Train(config_in("two", kTwo), *counted, false);
     ASSERT_TRUE(trained.ok()) << trained;
-    for (uint64_t operation = 0; operation < counter.operations(); operation += 5) {
+    for (uint64_t operation = 0; operation < counter.operations(); operation += 8) {
       SCOPED_TRACE(operation);
       const auto of_two = config_in(std::to_string(operation), kTwo);
       Fault death = Fault::KillBefore(operation);
