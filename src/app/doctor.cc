@@ -139,7 +139,8 @@ RunMemory EstimateMemory(const RunConfig& config, uint64_t elements) {
   if (config.loco.mode == "pulseloco") arrays += 1;
   if (config.loco.mode != "ddp") arrays += 1;
   uint64_t host = 4 * shard * arrays;
-  if (shards > 1) host += 3 * 4 * elements;                // whole theta, w and gradient
+  // A trainer that computes at whole weights: those of the step and theta, and a gradient.
+  if (shards > 1 && config.trainer.kind != "synthetic") host += 3 * 4 * elements;
   if (config.checkpoint.every > 0) host += 5 * 4 * shard;  // the copy that is being written
   host += config.loco.exchange_memory_mib << 20;
   if (config.device == "cpu") return {.host = host, .device = 0};

@@ -156,7 +156,6 @@ StatusOr<CombinedDigests> JointPublisher::DigestsOfAll(const ViewSource& view) {
 StatusOr<CombinedDigests> JointPublisher::Combine(const std::vector<Bytes>& rows) const {
   std::vector<PartDigests> parts;
   for (size_t rank = 0; rank < shares_.size(); ++rank) {
-    if (rows[rank] == Bytes{0}) return DataLoss("rank {} could not read its base", rank);
     PULSE_ASSIGN_OR_RETURN(parts.emplace_back(), DeserializePartDigests(rows[rank]));
   }
   return CombineParts(schema_, parts);
@@ -169,13 +168,14 @@ Status JointPublisher::Decline(const Status& why) {
 
 StatusOr<std::optional<Published>> JointPublisher::Join(const ViewSource& view) {
   json value;
-  do {
+  for (;;) {
     PULSE_ASSIGN_OR_RETURN(const Bytes words, Hear(Bytes()));
     if (words.empty()) return std::nullopt;
     PULSE_ASSIGN_OR_RETURN(value, ToJson(words));
-    // Where that fails, the first rank declines.
-    if (value.contains(kDigests)) DigestsOfAll(view).IgnoreError();
-  } while (value.contains(kDigests));
+    if (!value.contains(kDigests)) break;
+    // Where that fails, the first rank hears so too, and declines.
+    DigestsOfAll(view).IgnoreError();
+  }
   PULSE_ASSIGN_OR_RETURN(Attempt attempt, ToAttempt(value));
   Round round = {view, {}, std::move(attempt)};
   PULSE_ASSIGN_OR_RETURN(Published published, Run(round));
@@ -222,12 +222,18 @@ Status JointPublisher::Encode(Round& round) {
       return SerializePartDigests(round.part.digests);
     }
     // Of a base that is read from the bucket, the damage shows only now.
-    const bool without_base = round.attempt.base && BaseIsLost(part.status());
-    return without_base ? StatusOr<Bytes>(Bytes{0}) : StatusOr<Bytes>(part.status());
+    const bool read = round.attempt.base && !base().keeps_copy();
+    if (!read || !BaseIsLost(part.status())) return part.status();
+    deps_.log.error("version {} can't be rebuilt: {}", round.attempt.base->number,
+                    ToStd(part.status().message()));
+    return Bytes{0};
   };
   PULSE_ASSIGN_OR_RETURN(const std::vector<Bytes> rows, Tell(encode()));
   // The same on all ranks until the first one looks at its tip.
-  auto combined = Combine(rows);
+  const auto without_base = std::ranges::find(rows, Bytes{0});
+  auto combined = without_base == rows.end()
+                      ? Combine(rows)
+                      : DataLoss("rank {} could not read its base", without_base - rows.begin());
   Status holds = combined.status();
   if (holds.ok() && first()) holds = publisher_->CheckBase(round.attempt, *combined);
   const bool lost = round.attempt.base && absl::IsDataLoss(holds);

@@ -57,7 +57,7 @@ class JointPublisher {
 
   // The steps; each is collective.
   StatusOr<CombinedDigests> DigestsOfAll(const ViewSource& view);
-  // rows: the shares' PartDigests, or one byte from who lost its base.
+  // rows: the shares' PartDigests.
   StatusOr<CombinedDigests> Combine(const std::vector<Bytes>& rows) const;
   StatusOr<Published> Run(Round& round);
   StatusOr<Bytes> RestoreBases(Round& round);

@@ -6,41 +6,43 @@
 namespace pulse {
 namespace {
 
-// Elements of the flat array that the first rank asks for; none: it is done.
-struct Wish {
-  uint64_t begin = 0;
-  uint64_t length = 0;
-};
-
-// Collective: what the first rank wants, told to all.
-Status Tell(const MastersParts& parts, Wish& wish) {
+// Collective: the elements that the first rank wants, told to all; none: it is done.
+StatusOr<ElementRange> Tell(CheckedCommunicator& group, const MastersParts& parts,
+                            ElementRange wanted) {
   Bytes words;
-  if (parts.group->rank() == 0) {
-    AppendLittle(wish.begin, words);
-    AppendLittle(wish.length, words);
+  if (group.rank() == 0) {
+    AppendLittle(wanted.begin, words);
+    AppendLittle(wanted.end, words);
   }
-  PULSE_RETURN_IF_ERROR(
-      parts.group->Broadcast(0, words, Deadline::After(parts.clock, parts.timeout_ms)));
-  if (words.size() != sizeof(Wish)) return DataLoss("{} bytes ask for weights", words.size());
-  wish.begin = LoadLittle<uint64_t>(words.data());
-  wish.length = LoadLittle<uint64_t>(words.data() + sizeof(uint64_t));
-  return OkStatus();
+  PULSE_RETURN_IF_ERROR(group.Broadcast(0, words, Deadline::After(parts.clock, parts.timeout_ms)));
+  if (words.size() != 2 * sizeof(uint64_t))
+    return DataLoss("{} bytes ask for weights", words.size());
+  return ElementRange{LoadLittle<uint64_t>(words.data()),
+                      LoadLittle<uint64_t>(words.data() + sizeof(uint64_t))};
 }
 
-// Collective: `all` becomes, on the first rank, what each rank has of it.
-Status Bring(const MastersParts& parts, const Wish& wish, std::vector<Bytes>& all) {
+// Collective: `all` becomes, on the first rank, what each rank has of them.
+Status Bring(CheckedCommunicator& group, const MastersParts& parts, ElementRange wanted,
+             std::vector<Bytes>& all) {
   const uint64_t end = parts.begin + parts.shard.size();
-  const uint64_t from = std::clamp(wish.begin, parts.begin, end);
-  const uint64_t to = std::clamp(wish.begin + wish.length, from, end);
-  std::vector<ByteView> mine(static_cast<size_t>(parts.group->size()));
+  const uint64_t from = std::clamp(wanted.begin, parts.begin, end);
+  const uint64_t to = std::clamp(wanted.end, from, end);
+  std::vector<ByteView> mine(static_cast<size_t>(group.size()));
   mine.front() = AsBytes(parts.shard.subspan(from - parts.begin, to - from));
-  return parts.group->AllToAll(mine, all, Deadline::After(parts.clock, parts.timeout_ms));
+  return group.AllToAll(mine, all, Deadline::After(parts.clock, parts.timeout_ms));
 }
 
-Status ReadInto(const MastersParts& parts, Wish wish, std::span<uint8_t> out) {
+}  // namespace
+
+Masters::Masters(const MastersParts& parts) : parts_(parts) {
+  if (parts.group != nullptr) group_.emplace(*parts.group);
+}
+
+Status Masters::Fetch(ElementRange range, std::span<uint8_t> out) const {
+  const std::lock_guard lock(mutex_);
   std::vector<Bytes> all;
-  PULSE_RETURN_IF_ERROR(Tell(parts, wish));
-  PULSE_RETURN_IF_ERROR(Bring(parts, wish, all));
+  PULSE_RETURN_IF_ERROR(Tell(*group_, parts_, range).status());
+  PULSE_RETURN_IF_ERROR(Bring(*group_, parts_, range, all));
   size_t at = 0;
   for (const Bytes& piece : all) {
     if (piece.size() > out.size() - at)
@@ -52,42 +54,42 @@ Status ReadInto(const MastersParts& parts, Wish wish, std::span<uint8_t> out) {
   return DataLoss("the trainer's ranks sent {} bytes of weights, not {}", at, out.size());
 }
 
-}  // namespace
-
 StatusOr<ByteView> Masters::Read(const TensorRange& range, Bytes& scratch) const {
-  const Wish wish = {parts_.schema.offset(range.tensor) + range.begin / sizeof(float),
-                     range.bytes() / sizeof(float)};
-  if (parts_.group == nullptr) return AsBytes(parts_.shard.subspan(wish.begin, wish.length));
+  const uint64_t begin = parts_.schema.offset(range.tensor) + range.begin / sizeof(float);
+  const uint64_t length = range.bytes() / sizeof(float);
+  if (!group_) return AsBytes(parts_.shard.subspan(begin, length));
   scratch.resize(range.bytes());
-  if (wish.length > 0) PULSE_RETURN_IF_ERROR(ReadInto(parts_, wish, scratch));
+  if (length > 0) PULSE_RETURN_IF_ERROR(Fetch({begin, begin + length}, scratch));
   return ByteView(scratch);
 }
 
 StatusOr<std::span<const float>> Masters::All(std::vector<float>& room) const {
-  if (parts_.group == nullptr) return parts_.shard;
+  if (!group_) return parts_.shard;
   constexpr uint64_t kPiece = kCellBytes / sizeof(float);
   room.resize(parts_.schema.elements());
   for (uint64_t at = 0; at < room.size(); at += kPiece) {
     const auto piece = std::span(room).subspan(at, std::min<uint64_t>(kPiece, room.size() - at));
-    PULSE_RETURN_IF_ERROR(ReadInto(parts_, {at, piece.size()},
-                                   {reinterpret_cast<uint8_t*>(piece.data()), piece.size_bytes()}));
+    PULSE_RETURN_IF_ERROR(Fetch({at, at + piece.size()},
+                                {reinterpret_cast<uint8_t*>(piece.data()), piece.size_bytes()}));
   }
   return std::span<const float>(room);
 }
 
-Status Masters::End() const {
-  if (parts_.group == nullptr) return OkStatus();
-  Wish none;
-  return Tell(parts_, none);
+Status WithMasters(const MastersParts& parts, const std::function<Status(const Masters&)>& work) {
+  const Masters masters(parts);
+  const Status done = work(masters);
+  if (!masters.group_) return done;
+  const Status ended = Tell(*masters.group_, parts, {}).status();
+  return done.ok() ? ended : done;
 }
 
 Status ServeMasters(const MastersParts& parts) {
+  CheckedCommunicator group(*parts.group);
   for (;;) {
-    Wish wish;
-    PULSE_RETURN_IF_ERROR(Tell(parts, wish));
-    if (wish.length == 0) return OkStatus();
+    PULSE_ASSIGN_OR_RETURN(const ElementRange wanted, Tell(group, parts, {}));
+    if (wanted.length() == 0) return OkStatus();
     std::vector<Bytes> none;
-    PULSE_RETURN_IF_ERROR(Bring(parts, wish, none));
+    PULSE_RETURN_IF_ERROR(Bring(group, parts, wanted, none));
   }
 }
 

@@ -2,12 +2,16 @@
 // piece by piece, so that nobody holds them as a whole who need not.
 #pragma once
 
+#include <functional>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "collective/communicator.h"
+#include "collective/checked.h"
 #include "core/clock.h"
 #include "core/schema.h"
+#include "core/shards.h"
 #include "core/status.h"
 #include "sync/view.h"
 
@@ -23,26 +27,31 @@ struct MastersParts {
   int64_t timeout_ms;  // of one wait: the first rank may do much between two reads
 };
 
-// First rank; the others are in ServeMasters until End. Not thread-safe.
+// On the first rank, within WithMasters. Beside the shard it holds a cell at a time.
 class Masters final : public ViewSource {
  public:
-  explicit Masters(const MastersParts& parts) : parts_(parts) {}
-
   const ModelSchema& schema() const override { return parts_.schema; }
-  // The communicator's errors; kDataLoss where the shards do not make up the range.
+  // The communicator's errors; kDataLoss for a damaged message, or where the shards do not make up
+  // the range.
   StatusOr<ByteView> Read(const TensorRange& range, Bytes& scratch) const override;
 
   // All of them: the shard itself where there is no other, else gathered in `room`.
   StatusOr<std::span<const float>> All(std::vector<float>& room) const;
 
-  // Lets the other ranks go on; once, whatever happened before.
-  Status End() const;
-
  private:
+  friend Status WithMasters(const MastersParts& parts,
+                            const std::function<Status(const Masters&)>& work);
+  explicit Masters(const MastersParts& parts);
+  Status Fetch(ElementRange range, std::span<uint8_t> out) const;
+
   const MastersParts parts_;
+  mutable std::mutex mutex_;                          // of group_
+  mutable std::optional<CheckedCommunicator> group_;  // none: alone
 };
 
-// Other ranks: gives the first one what it asks for, until it ends.
+// Collective: the first rank calls `work`, whose error comes first, while the others are in
+// ServeMasters and give it what it asks for.
+Status WithMasters(const MastersParts& parts, const std::function<Status(const Masters&)>& work);
 Status ServeMasters(const MastersParts& parts);
 
 }  // namespace pulse

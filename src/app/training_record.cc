@@ -98,17 +98,6 @@ StatusOr<std::unique_ptr<TrainingRecord>> TrainingRecord::Create(TrainingRecordD
   return record;
 }
 
-// What needs all of the masters: the other ranks of the trainer serve theirs meanwhile, and wait
-// for the end of it whatever happened here.
-Status TrainingRecord::WithMasters(const loco::State& state,
-                                   const std::function<Status(const Masters&)>& work) {
-  const Masters masters(
-      MastersOf(deps_.config, deps_.trainer_group, masters_, state, 0, *deps_.console.clock));
-  const Status done = work(masters);
-  const Status ended = masters.End();
-  return done.ok() ? ended : done;
-}
-
 Status TrainingRecord::Evaluate(const char* when, const Masters& masters) {
   const uint64_t samples = deps_.config.evaluate.samples;
   if (samples == 0) return OkStatus();
@@ -177,7 +166,7 @@ bool TrainingRecord::ReadsTheta(uint64_t round, bool last) const {
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {
-  const Status begun = WithMasters(state, [&](const Masters& all) { return Begin(all); });
+  const Status begun = WithMasters(Parts(state), [&](const Masters& all) { return Begin(all); });
   if (!begun.ok()) return deps_.publisher ? deps_.publisher->Decline(begun) : begun;
   PULSE_RETURN_IF_ERROR(Publish(state, 0, false));
   started_ns_ = deps_.console.clock->NowNs();
@@ -244,13 +233,17 @@ Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport
   }
   if (local.ok()) Show(report);
   if (!last) return local;
-  return WithMasters(
-      state, [&](const Masters& masters) { return local.ok() ? End(report, masters) : local; });
+  return WithMasters(Parts(state), [&](const Masters& masters) {
+    return local.ok() ? End(report, masters) : local;
+  });
 }
 
 Status TrainingRecord::End(const loco::RoundReport& report, const Masters& masters) {
   PULSE_RETURN_IF_ERROR(Evaluate("final", masters));
-  PULSE_RETURN_IF_ERROR(WriteCheckpoint(deps_.fs, folder_.FinalWeights(), masters, {}).status());
+  WriteCheckpointOptions options;
+  options.expected = report.theta;
+  PULSE_RETURN_IF_ERROR(
+      WriteCheckpoint(deps_.fs, folder_.FinalWeights(), masters, options).status());
   PULSE_RETURN_IF_ERROR(
       Append(json{{"type", "end"}, {"round", report.round}, {"stopped", report.stopping}}.dump()));
   return metrics_->Close();

@@ -2,7 +2,6 @@
 // and the live line.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,7 +71,9 @@ class TrainingRecord final : public loco::RoundObserver {
 
   Status Begin(const Masters& masters);
   Status End(const loco::RoundReport& report, const Masters& masters);
-  Status WithMasters(const loco::State& state, const std::function<Status(const Masters&)>& work);
+  MastersParts Parts(const loco::State& state) const {
+    return MastersOf(deps_.config, deps_.trainer_group, masters_, state, 0, *deps_.console.clock);
+  }
   Status Append(const std::string& line) { return metrics_->Append(line); }
   Status Evaluate(const char* when, const Masters& masters);
   Status Publish(const loco::State& state, uint64_t round, bool final);

@@ -184,7 +184,11 @@ Status Loop::FinishCheckpoint(const Status& local) {
 // The last observer's and the last checkpoint's errors have no next round to travel in.
 Status Loop::End(const Status& local) {
   if (communicator_.rank() == 0) drops_.End();
-  if (checkpoints_ != nullptr) PULSE_RETURN_IF_ERROR(FinishCheckpoint(local));
+  if (checkpoints_ != nullptr) {
+    PULSE_RETURN_IF_ERROR(FinishCheckpoint(local));
+    // Who leaves first may end the job: until old checkpoints are removed, too.
+    PULSE_RETURN_IF_ERROR(WhileBusy([&] { checkpoints_->WaitForWriter(); }));
+  }
   const RankStatus row = {.phase = Phase::kEnd, .round = state().round};
   return MeetOthers(row, local, NextDeadline()).status();
 }

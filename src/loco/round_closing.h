@@ -62,7 +62,7 @@ ArrayDigests DigestsOf(const ModelSchema& masters, const SharedArray& array, Wor
 
 // Of this shard of all arrays that must be equal.
 struct ShardDigests {
-  std::vector<Digest> theta_chunks;  // empty where a trainer has one rank, if that saves work
+  std::vector<Digest> theta_chunks;  // may be left out where a trainer has one rank
   std::vector<Digest> tensors;       // array by array
 };
 

@@ -24,7 +24,8 @@ class RoundObserver {
  public:
   virtual ~RoundObserver() = default;
 
-  // Before the first round of a run: state.theta holds the weights that it starts from.
+  // Before the first round of a run: state.theta holds this rank's shard of the weights that it
+  // starts from.
   virtual Status OnStart(const State& /*state*/) { return OkStatus(); }
 
   // Instead, where the run continues from a checkpoint; notes: those kept with it.

@@ -23,7 +23,7 @@ namespace {
 //     24     16  fingerprint
 //     40      8  entries
 //     48      8  payload bytes
-//     56      8  1 + the round of a checkpoint that is durable on this rank; 0: none
+//     56      8  what is durable of a checkpoint on this rank: Checkpointer::ready()
 constexpr uint32_t kMagic = 0x31524C50;
 constexpr uint8_t kFinite = 1, kStopRequested = 2, kBusy = 4;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(absl::StatusCode::kUnauthenticated);

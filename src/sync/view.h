@@ -46,7 +46,8 @@ Status CheckRanges(const ModelSchema& schema, const std::vector<TensorRange>& ra
 Status CheckRuns(const ModelSchema& schema, const std::vector<TensorRange>& runs);
 
 // Cuts a model over publishing ranks as CutIntoShards does, in ranges that CheckRanges allows: at
-// most `ranks` shares, none of them empty. A small model has fewer.
+// most `ranks` shares, none of them empty, a small model has fewer. Even in elements, not in bytes,
+// so that a trainer's ranks publish what they hold.
 std::vector<std::vector<TensorRange>> ShareRanges(const ModelSchema& schema, size_t ranks);
 
 // Joins ranges that touch: the runs that `ascending` (ordered, disjoint) covers.

@@ -51,6 +51,18 @@ ModelSchema SmallSchema() {
       {{"a", DType::kBF16, {300}}, {"b", DType::kF8E4M3, {600}}, {"c", DType::kBF16, {300}}});
 }
 
+class UnreadableView final : public ViewSource {
+ public:
+  explicit UnreadableView(const ModelSchema& schema) : schema_(schema) {}
+  const ModelSchema& schema() const override { return schema_; }
+  StatusOr<ByteView> Read(const TensorRange&, Bytes&) const override {
+    return Unavailable("not now");
+  }
+
+ private:
+  const ModelSchema& schema_;
+};
+
 // What strikes one rank: its communicator, or its files and store, which share a count.
 struct Strike {
   size_t rank = kRanks;
@@ -202,6 +214,41 @@ TEST_P(JointPublisherTest, EachRankWritesItsOwnObjectsAndOneManifestNamesThem) {
   for (const Manifest& manifest : *manifests) {
     EXPECT_EQ(manifest.objects.size(), kRanks) << manifest.id.number;
     EXPECT_EQ(manifest.has(PayloadRole::kDelta), manifest.id.number > 1) << manifest.reason;
+  }
+}
+
+// Before a version is published, and where a rank can't read its share.
+TEST_P(JointPublisherTest, TellsWhatAllSharesHashTo) {
+  Reset();
+  for (const bool readable : {true, false}) {
+    auto group = MakeInProcessGroup(kRanks);
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const std::unique_ptr<Communicator> communicator = std::move((*group)[rank]);
+        CountingNonces nonces(++lives_);
+        const PublisherDeps deps{*store_, *machines_[rank], real_clock_,
+                                 nonces,  TestKernels(),    *log_};
+        auto opened =
+            JointPublisher::Open(communicator.get(), models_[2].schema, {}, deps, kTimeoutMs);
+        ASSERT_TRUE(opened.ok()) << opened.status();
+        const ModelViewSource view(models_[2].view());
+        const UnreadableView unreadable(models_[2].schema);
+        const bool reads = readable || rank != 2;
+        const ViewSource& mine = reads ? static_cast<const ViewSource&>(view) : unreadable;
+        if (rank > 0) {
+          const auto published = (*opened)->Join(mine);
+          EXPECT_EQ(published.ok(), readable) << published.status();
+          if (published.ok()) EXPECT_FALSE(published->has_value());
+          return;
+        }
+        const auto digests = (*opened)->Digests(mine);
+        ASSERT_EQ(digests.ok(), readable) << digests.status();
+        if (readable) EXPECT_EQ(digests->view, ComputeDigests(view)->view);
+        EXPECT_EQ((*opened)->Decline(digests.status()).ok(), readable);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
 }
 

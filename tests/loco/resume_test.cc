@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "collective/fault_injecting.h"
+#include "loco/checkpoint/checkpoint_folder.h"
+#include "loco/checkpoint/part_file.h"
 #include "store/fault_injecting_filesystem.h"
 #include "store/temporary_folder.h"
 #include "tests/loco/job.h"
@@ -189,6 +191,94 @@ TEST_F(Resume, KeepsTheNewestCheckpointsAlone) {
   CheckpointFolder folder(*fs_, Folder("run"));
   EXPECT_EQ(*folder.Rounds(), (std::vector<uint64_t>{7, 8, 9}));
   for (const uint64_t round : {7, 8, 9}) EXPECT_TRUE(folder.ReadCommit(round).ok());
+}
+
+// A part of the first checkpoint can't be removed at once.
+TEST_F(Resume, KeepsTryingToRemoveOldCheckpoints) {
+  const auto run = [&](const std::string& name, const std::vector<Fault>& faults) {
+    FaultInjector injector(clock_, faults);
+    const auto disk = MakeFaultInjectingFilesystem(*fs_, injector);
+    Job job = JobIn(Folder(name));
+    job.checkpoints.every = 1;
+    job.checkpoints.keep = 1;
+    job.filesystem = [&](int rank) -> Filesystem& { return rank == 1 ? *disk : *fs_; };
+    ExpectSame(RunJob(job), RunJob(JobIn(Folder(name + "-other"))));
+    return injector.Log();
+  };
+  const std::string log = run("counted", {});
+  const size_t removed = log.find("fs.Remove " + Folder("counted/round-000000000000/trainer-00001-"
+                                                        "shard-00000-of-00001.safetensors:"));
+  ASSERT_NE(removed, std::string::npos) << log;
+  run("failing",
+      {Fault::FailBefore(std::strtoull(log.c_str() + log.rfind('\n', removed) + 1, nullptr, 10))});
+  const auto left = fs_->List(Folder("failing"));
+  ASSERT_TRUE(left.ok());
+  EXPECT_EQ(left->size(), 1u);
+}
+
+// The second rank has nothing of a model of one chunk, and no folder but its own.
+TEST_F(Resume, OfAnEmptyShardNeedsNoOtherHostsPart) {
+  const auto job_of = [&](const std::string& name, uint64_t rounds) {
+    Job job = JobIn(Folder(name));
+    job.options.rounds = rounds;
+    job.options.ranks_per_trainer = job.options.micro_batches = 2;
+    job.synthetic.tensors = {{"a", DType::kBF16, {23, 5}}};
+    job.change_checkpoints = [](int rank, CheckpointOptions& options) {
+      options.folder += std::to_string(rank);
+    };
+    return job;
+  };
+  const auto unbroken = RunJob(job_of("unbroken", kRounds));
+  EXPECT_TRUE(unbroken[1].state.theta.empty());
+  ASSERT_TRUE(RunJob(job_of("half", kRounds / 2))[0].status.ok());
+  Job rest = job_of("half", kRounds);
+  const auto resumed = Again(rest);
+  EXPECT_EQ(resumed[0].reports.size(), kRounds / 2);
+  ExpectSame(resumed, unbroken);
+}
+
+// Cut over ranks in another way than this build does it.
+TEST_F(Resume, ReadsPartsHoweverTheyWereCut) {
+  const auto job_of = [&](const std::string& name, uint32_t shards, uint64_t rounds) {
+    Job job = JobIn(Folder(name));
+    job.ranks = static_cast<int>(shards);
+    job.options.rounds = rounds;
+    job.options.ranks_per_trainer = shards;
+    job.options.micro_batches = 2;
+    job.synthetic.non_finite = {};
+    return job;
+  };
+  constexpr uint64_t kElements = 155, kCut = 32, kHalf = kRounds / 2;
+  ASSERT_TRUE(RunJob(job_of("half", 2, kHalf))[0].status.ok());
+  const CheckpointFolder folder(*fs_, Folder("half"));
+  auto record = folder.ReadCommit(kHalf);
+  ASSERT_TRUE(record.ok()) << record.status();
+  State whole = State::Zero(Mode::kPulseLoco, kElements);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    ASSERT_TRUE(ReadPart(*fs_, folder.OfRound(kHalf), {0, shard, 2}, record->part(0, shard),
+                         {0, kElements}, whole)
+                    .ok());
+  }
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    const ElementRange range = shard == 0 ? ElementRange{0, kCut} : ElementRange{kCut, kElements};
+    State part = State::Zero(Mode::kPulseLoco, range.length());
+    for (const auto array :
+         {&State::theta, &State::m, &State::v, &State::residual, &State::outer_momentum}) {
+      std::copy_n((whole.*array).begin() + static_cast<ptrdiff_t>(range.begin), range.length(),
+                  (part.*array).begin());
+    }
+    const auto seal = WritePart(*fs_, folder.OfRound(kHalf),
+                                {{0, shard, 2}, range, whole.round, whole.step}, part);
+    ASSERT_TRUE(seal.ok()) << seal.status();
+    record->parts[shard] = *seal;
+  }
+  ASSERT_TRUE(folder.WriteCommit(*record, {}).ok());
+  for (const uint32_t shards : {2u, 1u}) {
+    const auto unbroken = RunJob(job_of(fmt::format("unbroken-{}", shards), shards, kRounds));
+    const auto resumed = Again(job_of("half", shards, kRounds));
+    EXPECT_EQ(resumed[0].reports.size(), shards == 2 ? kHalf : 0u);
+    ExpectSame(resumed, unbroken);
+  }
 }
 
 TEST_F(Resume, FallsBackToTheCheckpointBeforeADamagedOne) {

@@ -45,6 +45,11 @@ std::string Describe(const std::vector<Sighting>& sightings) {
   return fmt::format("round {}", fmt::join(rounds, ", "));
 }
 
+uint64_t Overlap(ElementRange a, ElementRange b) {
+  const uint64_t begin = std::max(a.begin, b.begin), end = std::min(a.end, b.end);
+  return begin < end ? end - begin : 0;
+}
+
 // Corrupt or lost: an older checkpoint may do.
 bool IsDamage(const Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status);
@@ -72,6 +77,7 @@ struct Checkpointer::Writing {
   Status status;
   std::atomic<bool> done = true;
   Stage stage = Stage::kNone;
+  std::vector<uint64_t> old;  // checkpoints that are to be removed, or could not be
   std::thread thread;
 };
 
@@ -189,22 +195,28 @@ void Checkpointer::Count() {
   w.stage = Writing::Stage::kNone;
   committed_.push_back(w.state.round);
   if (communicator_.rank() == 0) {
-    logger_.info("checkpoint of round {} committed after {:.1f} s: parts of {} bytes",
+    logger_.info("checkpoint of round {} committed after {:.1f} s: this rank's part is {} bytes",
                  w.state.round, static_cast<double>(clock_.NowNs() - w.started_ns) * 1e-9,
                  w.seal.bytes);
   }
   if (committed_.size() <= options_.keep) return;
   // These alone: another rank may be writing the next one into the same folder by now.
+  WaitForWriter();
   const auto first_kept = committed_.end() - static_cast<ptrdiff_t>(options_.keep);
-  Write([this, old = std::vector<uint64_t>(committed_.begin(), first_kept)] {
-    for (const uint64_t round : old) {
+  w.old.insert(w.old.end(), committed_.begin(), first_kept);
+  committed_.erase(committed_.begin(), first_kept);
+  Write([this, &w] {
+    std::erase_if(w.old, [&](uint64_t round) {
       const Status removed = folder_.Remove(round, place_.id.trainer);
-      if (removed.ok()) continue;
-      logger_.warn("an old checkpoint could not be removed: {}", ToStd(removed.message()));
-    }
+      if (!removed.ok()) {
+        logger_.warn(
+            "an old checkpoint could not be removed, and is tried again after the next: {}",
+            ToStd(removed.message()));
+      }
+      return removed.ok();
+    });
     return OkStatus();
   });
-  committed_.erase(committed_.begin(), first_kept);
 }
 
 StatusOr<std::vector<CommitRecord>> Checkpointer::Committed() const {
@@ -235,32 +247,44 @@ Status Checkpointer::Load(const CommitRecord& record, const Fingerprint& fingerp
   PULSE_RETURN_IF_ERROR(
       ExplainChange(fmt::format("the checkpoint of round {} in {}", record.round, folder_.path()),
                     record.fingerprint, fingerprint.text()));
-  const auto parts = CutIntoShards(*place_.schema, record.shards);
+  PULSE_ASSIGN_OR_RETURN(const auto parts, PartsToRead(record));
   uint64_t covered = 0;
-  for (uint32_t shard = 0; shard < record.shards; ++shard) {
-    const ElementRange part = parts[shard];
-    const uint64_t begin = std::max(part.begin, place_.range.begin);
-    const uint64_t end = std::min(part.end, place_.range.end);
-    // An empty range has a step all the same.
-    if (begin >= end && !(place_.range.length() == 0 && shard == 0)) continue;
-    const PartId id = {place_.id.trainer, shard, record.shards};
-    PULSE_ASSIGN_OR_RETURN(const ElementRange found,
-                           ReadPart(fs_, folder_.OfRound(record.round), id,
-                                    record.part(id.trainer, shard), place_.range, state));
-    if (found != part || state.round != record.round) {
-      return DataLoss(
-          "{} holds elements {} to {} of round {}; expected {} to {} of round {} (was it written "
-          "by "
-          "another build?)",
-          id.FileName(), found.begin, found.end, state.round, part.begin, part.end, record.round);
+  for (const PartHeader& part : parts) {
+    if (part.round != record.round) {
+      return DataLoss("{} is of round {}, not {}", part.id.FileName(), part.round, record.round);
     }
-    covered += begin < end ? end - begin : 0;
+    PULSE_RETURN_IF_ERROR(ReadPart(fs_, folder_.OfRound(record.round), part.id,
+                                   record.part(part.id.trainer, part.id.shard), place_.range, state)
+                              .status());
+    covered += Overlap(part.range, place_.range);
   }
   if (covered != place_.range.length()) {
     return DataLoss("the checkpoint of round {} covers {} of {} elements", record.round, covered,
                     place_.range.length());
   }
   return OkStatus();
+}
+
+// Those of this trainer that have some of this rank's range, by their headers: how a model was cut
+// is for the build to say that wrote them. The rank's own suffices, and may be the only one here.
+StatusOr<std::vector<PartHeader>> Checkpointer::PartsToRead(const CommitRecord& record) const {
+  const auto header_of = [&](uint32_t shard) {
+    return ReadPartHeader(fs_, folder_.OfRound(record.round),
+                          {place_.id.trainer, shard, record.shards},
+                          record.part(place_.id.trainer, shard));
+  };
+  if (record.shards == place_.id.shards) {
+    PULSE_ASSIGN_OR_RETURN(const PartHeader own, header_of(place_.id.shard));
+    if (own.range == place_.range) return std::vector<PartHeader>{own};
+  }
+  std::vector<PartHeader> parts;
+  for (uint32_t shard = 0; shard < record.shards; ++shard) {
+    PULSE_ASSIGN_OR_RETURN(const PartHeader part, header_of(shard));
+    // Who has nothing needs the round and step of some part all the same.
+    const bool any = place_.range.length() == 0 && parts.empty();
+    if (any || Overlap(part.range, place_.range) > 0) parts.push_back(part);
+  }
+  return parts;
 }
 
 StatusOr<std::optional<CommitRecord>> Checkpointer::Restore(const Fingerprint& fingerprint,

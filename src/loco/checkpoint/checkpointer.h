@@ -78,7 +78,7 @@ class Checkpointer {
   // True after rounds at which a checkpoint is to be taken.
   bool Due(uint64_t round, bool last) const { return last || round % options_.every == 0; }
 
-  // True from Begin until the commit, on all ranks alike.
+  // True from a Begin that did not fail until the checkpoint counts.
   bool pending() const;
 
   // Takes the state after an agreed round, with its theta's digest, while nothing is pending.
@@ -102,6 +102,7 @@ class Checkpointer {
  private:
   struct Writing;
   StatusOr<std::vector<CommitRecord>> Committed() const;
+  StatusOr<std::vector<PartHeader>> PartsToRead(const CommitRecord& record) const;
   Status Load(const CommitRecord& record, const Fingerprint& fingerprint, State& state) const;
   Status RemoveAllBut(const std::vector<uint64_t>& kept) const;
   // Runs `work` on the writing thread, with its error in status().

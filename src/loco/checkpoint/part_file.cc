@@ -185,11 +185,19 @@ Status ReadArrays(const ReadableFile& file, const SafetensorsHeader& layout, Ele
   return OkStatus();
 }
 
+// layout: becomes the file's.
+StatusOr<PartHeader> ReadOpenHeader(const ReadableFile& file, const PartId& id,
+                                    const PartSeal& seal, SafetensorsHeader& layout) {
+  PULSE_ASSIGN_OR_RETURN(layout, ReadHeader(file, seal));
+  PULSE_ASSIGN_OR_RETURN(PartHeader header, ParseHeader(layout));
+  if (header.id != id) return DataLoss("it is {}", header.id.FileName());
+  return header;
+}
+
 StatusOr<ElementRange> ReadOpenPart(const ReadableFile& file, const PartId& id,
                                     const PartSeal& seal, ElementRange range, State& state) {
-  PULSE_ASSIGN_OR_RETURN(const SafetensorsHeader layout, ReadHeader(file, seal));
-  PULSE_ASSIGN_OR_RETURN(const PartHeader header, ParseHeader(layout));
-  if (header.id != id) return DataLoss("it is {}", header.id.FileName());
+  SafetensorsHeader layout;
+  PULSE_ASSIGN_OR_RETURN(const PartHeader header, ReadOpenHeader(file, id, seal, layout));
   PULSE_RETURN_IF_ERROR(ReadArrays(file, layout, header.range, range, state));
   state.round = header.round;
   state.step = header.step;
@@ -226,6 +234,16 @@ StatusOr<PartSeal> WritePart(Filesystem& fs, const std::string& folder, const Pa
   PULSE_RETURN_IF_ERROR(fs.Rename(temporary, path));
   PULSE_RETURN_IF_ERROR(SyncDirectoryWherePossible(fs, folder));
   return seal;
+}
+
+StatusOr<PartHeader> ReadPartHeader(Filesystem& fs, const std::string& folder, const PartId& id,
+                                    const PartSeal& seal) {
+  const std::string path = fmt::format("{}/{}", folder, id.FileName());
+  PULSE_ASSIGN_OR_RETURN(const auto file, fs.Open(path));
+  SafetensorsHeader layout;
+  auto header = ReadOpenHeader(*file, id, seal, layout);
+  if (!header.ok()) return Annotate(header.status(), path);
+  return header;
 }
 
 StatusOr<ElementRange> ReadPart(Filesystem& fs, const std::string& folder, const PartId& id,

@@ -46,6 +46,10 @@ struct PartSeal {
 StatusOr<PartSeal> WritePart(Filesystem& fs, const std::string& folder, const PartHeader& header,
                              const State& state);
 
+// What it holds, by its header alone, which is checked against `seal`. Errors as of ReadPart.
+StatusOr<PartHeader> ReadPartHeader(Filesystem& fs, const std::string& folder, const PartId& id,
+                                    const PartSeal& seal);
+
 // Reads what the part `id` has of `range` into `state`, whose arrays are as long as `range`, and
 // sets round and step. Reads the whole file, in bounded pieces, and checks every byte of it against
 // `seal` (for an empty `range`, its header alone); returns the part's range. kNotFound; kDataLoss
