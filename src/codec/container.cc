@@ -75,9 +75,24 @@ const uint8_t* DirectoryEntry(const uint8_t* container, uint64_t b) {
 
 }  // namespace
 
+uint64_t ContainerHeadBytes(uint64_t elements) {
+  return kHeaderBytes + BlocksFor(elements) * kDirectoryEntryBytes;
+}
+
+Bytes ContainerHead(const ContainerHeader& header, std::span<const uint32_t> entries,
+                    std::span<const uint32_t> payload_bytes) {
+  Bytes head = ContainerWriter(header).Finish();
+  for (size_t b = 0; b < entries.size(); ++b) {
+    uint8_t* const entry = head.data() + kHeaderBytes + b * kDirectoryEntryBytes;
+    StoreLittle(entries[b], entry);
+    StoreLittle(payload_bytes[b], entry + 4);
+  }
+  return head;
+}
+
 ContainerWriter::ContainerWriter(const ContainerHeader& header) {
   const uint64_t blocks = BlocksFor(header.elements);
-  bytes_.resize(kHeaderBytes + blocks * kDirectoryEntryBytes);
+  bytes_.resize(ContainerHeadBytes(header.elements));
   std::copy(std::begin(kMagic), std::end(kMagic), bytes_.begin());
   bytes_[3] = kFormatVersion;
   bytes_[4] = static_cast<uint8_t>(header.codec);
@@ -95,16 +110,15 @@ void ContainerWriter::CloseBlock(uint32_t entries) {
   payload_start_ = bytes_.size();
 }
 
-StatusOr<ContainerView> ContainerView::Parse(ByteView bytes) {
+StatusOr<ContainerView> ContainerView::ParseHead(ByteView head, uint64_t total_bytes) {
   ContainerView view;
-  view.bytes_ = bytes;
-  PULSE_ASSIGN_OR_RETURN(view.header_, ParseHeader(bytes));
+  view.bytes_ = head;
+  PULSE_ASSIGN_OR_RETURN(view.header_, ParseHeader(head));
   const uint64_t blocks = BlocksFor(view.header_.elements);
-  view.offsets_.reserve(blocks);
-  uint64_t offset = kHeaderBytes + blocks * kDirectoryEntryBytes;
+  view.offsets_.reserve(blocks + 1);
+  uint64_t offset = view.offsets_[0] = ContainerHeadBytes(view.header_.elements);
   for (uint64_t b = 0; b < blocks; ++b) {
-    view.offsets_.push_back(offset);
-    const uint8_t* entry = DirectoryEntry(bytes.data(), b);
+    const uint8_t* entry = DirectoryEntry(head.data(), b);
     const auto entries = LoadLittle<uint32_t>(entry);
     const auto payload_bytes = LoadLittle<uint32_t>(entry + 4);
     const uint64_t elements = ElementsOfBlock(view.header_.elements, b);
@@ -114,25 +128,27 @@ StatusOr<ContainerView> ContainerView::Parse(ByteView bytes) {
     if ((entries == 0) != (payload_bytes == 0)) {
       return DataLoss("block {} has {} entries in {} bytes", b, entries, payload_bytes);
     }
-    if (payload_bytes > bytes.size() - offset) {
+    if (payload_bytes > total_bytes - offset) {
       return DataLoss("block {} of {} bytes reaches past the end of {} bytes", b, payload_bytes,
-                      bytes.size());
+                      total_bytes);
     }
     offset += payload_bytes;
+    view.offsets_.push_back(offset);
     view.entries_ += entries;
   }
-  if (offset != bytes.size()) {
-    return DataLoss("{} bytes behind the last block", bytes.size() - offset);
+  if (offset != total_bytes) {
+    return DataLoss("{} bytes behind the last block", total_bytes - offset);
   }
   return view;
 }
 
 ContainerView::Block ContainerView::block(uint64_t b) const {
-  const uint8_t* entry = DirectoryEntry(bytes_.data(), b);
-  return {.first = b * kContainerBlockElements,
-          .elements = ElementsOfBlock(header_.elements, b),
-          .entries = LoadLittle<uint32_t>(entry),
-          .payload = bytes_.subspan(offsets_[b], LoadLittle<uint32_t>(entry + 4))};
+  const bool is_here = offsets_.back() <= bytes_.size();
+  return {
+      .first = b * kContainerBlockElements,
+      .elements = ElementsOfBlock(header_.elements, b),
+      .entries = LoadLittle<uint32_t>(DirectoryEntry(bytes_.data(), b)),
+      .payload = is_here ? bytes_.subspan(offsets_[b], offsets_[b + 1] - offsets_[b]) : ByteView()};
 }
 
 Status ContainerView::Expect(const ContainerHeader& expected) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct ContainerHeader {
   uint8_t word_bytes = 0;  // 1, 2, 4 or 8
   uint64_t elements = 0;   // words of the array, not bytes
 };
+
+// How many bytes lie before the first payload.
+uint64_t ContainerHeadBytes(uint64_t elements);
+
+// These bytes, for payloads that are put together elsewhere: of each block its entries and bytes.
+Bytes ContainerHead(const ContainerHeader& header, std::span<const uint32_t> entries,
+                    std::span<const uint32_t> payload_bytes);
 
 // Writes the header and a directory of empty blocks, then one payload after the other:
 //   append block 0's payload to bytes(), CloseBlock(its entries), append block 1's, ..., Finish().
@@ -58,16 +66,20 @@ class ContainerView {
     uint64_t first = 0;     // its first element
     uint64_t elements = 0;  // 1 .. kContainerBlockElements
     uint32_t entries = 0;   // 0 .. elements
-    ByteView payload;       // empty iff entries is 0
+    ByteView payload;       // empty iff entries is 0, or only the head is here
   };
 
   // kDataLoss for any layout that no writer makes. Memory: 8 bytes per block that the bytes hold.
-  static StatusOr<ContainerView> Parse(ByteView bytes);
+  static StatusOr<ContainerView> Parse(ByteView bytes) { return ParseHead(bytes, bytes.size()); }
+  // The same from the first ContainerHeadBytes alone, of total_bytes: the payloads lie elsewhere.
+  static StatusOr<ContainerView> ParseHead(ByteView head, uint64_t total_bytes);
 
   const ContainerHeader& header() const { return header_; }
-  uint64_t blocks() const { return offsets_.size(); }
+  uint64_t blocks() const { return offsets_.size() - 1; }
   uint64_t entries() const { return entries_; }
   Block block(uint64_t b) const;  // b < blocks()
+  // Where each payload begins in the whole, and where the last one ends.
+  std::span<const uint64_t> payload_offsets() const { return offsets_; }
 
   // kDataLoss unless the header is `expected`.
   Status Expect(const ContainerHeader& expected) const;
@@ -76,7 +88,7 @@ class ContainerView {
   ByteView bytes_;
   ContainerHeader header_;
   uint64_t entries_ = 0;
-  std::vector<uint64_t> offsets_;  // of the payloads in bytes_
+  std::vector<uint64_t> offsets_ = {0};
 };
 
 }  // namespace pulse

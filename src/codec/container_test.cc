@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 namespace pulse {
 namespace {
@@ -68,6 +69,21 @@ TEST(Container, OfNoElementsIsAHeader) {
   const Bytes bytes = ContainerWriter({.word_bytes = 8, .elements = 0}).Finish();
   EXPECT_EQ(bytes.size(), 24u);
   EXPECT_EQ(ContainerView::Parse(bytes).value().blocks(), 0u);
+}
+
+TEST(Container, TheHeadAloneTellsWhereThePayloadsLie) {
+  const Bytes bytes = Good();
+  const Bytes head(bytes.begin(), bytes.begin() + 48);
+  ASSERT_EQ(ContainerHeadBytes(kHeader.elements), head.size());
+  EXPECT_EQ(ContainerHead(kHeader, std::vector<uint32_t>{7, 0, 3}, std::vector<uint32_t>{5, 0, 2}),
+            head);
+  const ContainerView view = ContainerView::ParseHead(head, bytes.size()).value();
+  EXPECT_THAT(view.payload_offsets(), ::testing::ElementsAre(48, 53, 53, 55));
+  EXPECT_EQ(view.block(2).entries, 3u);
+  EXPECT_TRUE(view.block(2).payload.empty());
+  EXPECT_FALSE(ContainerView::ParseHead(head, bytes.size() - 1).ok());
+  EXPECT_FALSE(ContainerView::ParseHead(head, bytes.size() + 1).ok());
+  EXPECT_FALSE(ContainerView::ParseHead(ByteView(head).first(47), bytes.size()).ok());
 }
 
 TEST(Container, RefusesEveryTruncationAndExtension) {

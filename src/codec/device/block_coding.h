@@ -5,9 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/container.h"
-#include "device/work.h"
-#include "kernels/device_kernels.h"
+#include "core/status.h"
 
 namespace pulse {
 
@@ -24,21 +22,6 @@ std::vector<uint64_t> OffsetsOf(std::span<const Size> sizes) {
   std::vector<uint64_t> offsets = {0};
   offsets.reserve(sizes.size() + 1);
   for (const Size size : sizes) offsets.push_back(offsets.back() + size);
-  return offsets;
-}
-
-// The offset of each block's payload in `bytes`, and the end of the last.
-inline std::vector<uint64_t> PayloadOffsets(const ContainerView& view, ByteView bytes) {
-  std::vector<uint64_t> offsets;
-  for (uint64_t b = 0; b < view.blocks(); ++b) {
-    const ByteView payload = view.block(b).payload;
-    offsets.push_back(payload.empty() ? 0 : static_cast<uint64_t>(payload.data() - bytes.data()));
-  }
-  offsets.push_back(bytes.size());
-  // An empty payload begins where the next one does.
-  for (size_t b = offsets.size() - 1; b-- > 0;) {
-    if (view.block(b).payload.empty()) offsets[b] = offsets[b + 1];
-  }
   return offsets;
 }
 

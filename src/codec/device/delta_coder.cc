@@ -255,7 +255,9 @@ Status DeviceDeltaCoder::ApplyWords(CodecId codec, DType dtype, ByteView delta,
     if (!read.ok()) return Annotate(read, fmt::format("{}, block {}", kWhat, b));
   }
   if (starts.back() == 0) return OkStatus();
-  if (codec == CodecId::kWordDeltaSmall) offsets = PayloadOffsets(*view, delta);
+  if (codec == CodecId::kWordDeltaSmall) {
+    offsets.assign(view->payload_offsets().begin(), view->payload_offsets().end());
+  }
   const DeviceDriver& driver = work_.driver();
   const uint64_t most = MostEntries(starts);
   const ByteView sent = codec == CodecId::kWordDeltaSmall ? delta : ByteView(plain);

@@ -11,6 +11,8 @@ namespace {
 static_assert(kSparseBlockElements == kernels::kScatterBlockElements);
 static_assert(kSparseBlockElements == kContainerBlockElements);
 
+constexpr std::string_view kWhat = "sparse update";
+
 ContainerHeader HeaderOf(const UpdateCodec& codec, uint64_t elements) {
   const bool fast = codec.name == UpdateCodecName::kFast;
   return {.codec = fast ? CodecId::kSparseUpdateFast : CodecId::kSparseUpdateSmall,
@@ -66,12 +68,12 @@ StatusOr<DeviceSpan<uint64_t>> DeviceUpdateCoder::Offsets(std::span<const uint64
   return room;
 }
 
-StatusOr<DeviceSpan<uint8_t>> DeviceUpdateCoder::Payloads(uint64_t bytes) {
+StatusOr<DeviceSpan<uint8_t>> DeviceUpdateCoder::Zeros(DeviceRoom& room, uint64_t bytes) {
   // Whole words and one more: bits are put by words.
-  PULSE_ASSIGN_OR_RETURN(const auto room,
-                         payload_room_.Get<uint8_t>(work_.driver(), (bytes + 3) / 4 * 4 + 8));
-  PULSE_RETURN_IF_ERROR(work_.Zero(room));
-  return room;
+  PULSE_ASSIGN_OR_RETURN(const auto zeros,
+                         room.Get<uint8_t>(work_.driver(), (bytes + 3) / 4 * 4 + 8));
+  PULSE_RETURN_IF_ERROR(work_.Zero(zeros));
+  return zeros;
 }
 
 kernels::SparseSmallEncodeOp DeviceUpdateCoder::SmallOp(uint64_t first, uint64_t last) const {
@@ -119,15 +121,28 @@ StatusOr<Bytes> DeviceUpdateCoder::Encode(uint64_t first, uint64_t last, Deadlin
                                                : EncodeSmall(first, last, deadline);
 }
 
-StatusOr<Bytes> DeviceUpdateCoder::EncodeSmall(uint64_t first, uint64_t last, Deadline deadline) {
+StatusOr<DeviceSpan<uint8_t>> DeviceUpdateCoder::EncodeOnDevice(uint64_t first, uint64_t last,
+                                                                uint64_t behind, DeviceRoom& room,
+                                                                Deadline deadline) {
+  if (codec_.name != UpdateCodecName::kSmall) {
+    return Internal("codec {} ends on the host", NameOf(codec_.name));
+  }
   const uint64_t blocks = last - first;
   const auto sizes = std::span<const uint32_t>(sizes_).subspan(first, blocks);
-  const std::vector<uint64_t> offsets = OffsetsOf(sizes);
-  Bytes payloads(offsets.back());
-  if (offsets.back() > 0) {
-    const uint64_t most = MostEntries(std::span(update_.starts).subspan(first, blocks + 1));
+  const auto starts = std::span<const uint64_t>(update_.starts).subspan(first, blocks + 1);
+  std::vector<uint32_t> entries(blocks);
+  for (uint64_t b = 0; b < blocks; ++b) {
+    entries[b] = static_cast<uint32_t>(starts[b + 1] - starts[b]);
+  }
+  const ContainerHeader header = HeaderOf(codec_, ElementsOf(update_, first, last));
+  const Bytes head = ContainerHead(header, entries, sizes);
+  std::vector<uint64_t> offsets = OffsetsOf(sizes);
+  for (uint64_t& offset : offsets) offset += head.size();
+  PULSE_ASSIGN_OR_RETURN(const auto out, Zeros(room, offsets.back() + behind));
+  PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint8_t>(head), out.first(head.size()), deadline));
+  if (starts.front() < starts.back()) {
+    const uint64_t most = MostEntries(starts);
     PULSE_ASSIGN_OR_RETURN(const auto scratch, Scratch(blocks, kernels::SparseSmallScratch(most)));
-    PULSE_ASSIGN_OR_RETURN(const auto out, Payloads(offsets.back()));
     PULSE_ASSIGN_OR_RETURN(const auto places, Offsets(offsets, deadline));
     PULSE_ASSIGN_OR_RETURN(const auto again, sizes_room_.Get<uint32_t>(work_.driver(), blocks));
     kernels::SparseSmallEncodeOp op = SmallOp(first, last);
@@ -137,18 +152,15 @@ StatusOr<Bytes> DeviceUpdateCoder::EncodeSmall(uint64_t first, uint64_t last, De
     PULSE_RETURN_IF_ERROR(
         work_.Did(kernels_.sparse_small_encode(op, blocks, most, scratch, work_.stream()),
                   "encoding a sparse update"));
-    PULSE_RETURN_IF_ERROR(
-        work_.Down<uint8_t>(out.first(offsets.back()), std::span(payloads), deadline));
   }
-  ContainerWriter writer(HeaderOf(codec_, ElementsOf(update_, first, last)));
-  for (uint64_t b = 0; b < blocks; ++b) {
-    writer.bytes().insert(writer.bytes().end(),
-                          payloads.begin() + static_cast<ptrdiff_t>(offsets[b]),
-                          payloads.begin() + static_cast<ptrdiff_t>(offsets[b + 1]));
-    writer.CloseBlock(
-        static_cast<uint32_t>(update_.starts[first + b + 1] - update_.starts[first + b]));
-  }
-  return writer.Finish();
+  return out.first(offsets.back() + behind);
+}
+
+StatusOr<Bytes> DeviceUpdateCoder::EncodeSmall(uint64_t first, uint64_t last, Deadline deadline) {
+  PULSE_ASSIGN_OR_RETURN(const auto made, EncodeOnDevice(first, last, 0, payload_room_, deadline));
+  Bytes bytes(made.size);
+  PULSE_RETURN_IF_ERROR(work_.Down<uint8_t>(made, std::span(bytes), deadline));
+  return bytes;
 }
 
 StatusOr<Bytes> DeviceUpdateCoder::EncodeFast(uint64_t first, uint64_t last, Deadline deadline) {
@@ -160,7 +172,7 @@ StatusOr<Bytes> DeviceUpdateCoder::EncodeFast(uint64_t first, uint64_t last, Dea
   const std::vector<uint64_t> offsets = OffsetsOf(std::span<const uint64_t>(plain_sizes));
   Bytes plain(offsets.back());
   if (offsets.back() > 0) {
-    PULSE_ASSIGN_OR_RETURN(const auto out, Payloads(offsets.back()));
+    PULSE_ASSIGN_OR_RETURN(const auto out, Zeros(payload_room_, offsets.back()));
     PULSE_ASSIGN_OR_RETURN(const auto places, Offsets(offsets, deadline));
     const kernels::SparseFastEncodeOp op{update_.device_starts.data + first,
                                          update_.positions.data,
@@ -190,66 +202,108 @@ StatusOr<Bytes> DeviceUpdateCoder::EncodeFast(uint64_t first, uint64_t last, Dea
   return writer.Finish();
 }
 
+StatusOr<DeviceUpdate> DeviceUpdateCoder::Claimed(const ContainerView& view, uint64_t elements,
+                                                  Deadline deadline) {
+  DeviceUpdate update;
+  update.elements = elements;
+  for (uint64_t b = 0; b < view.blocks(); ++b) {
+    update.starts.push_back(update.starts.back() + view.block(b).entries);
+  }
+  const DeviceDriver& driver = work_.driver();
+  PULSE_ASSIGN_OR_RETURN(const auto starts, in_starts_.Get<uint64_t>(driver, view.blocks() + 1));
+  PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint64_t>(update.starts), starts, deadline));
+  PULSE_ASSIGN_OR_RETURN(positions_, in_positions_.Get<uint32_t>(driver, update.entries()));
+  PULSE_ASSIGN_OR_RETURN(values_, in_values_.Get<float>(driver, update.entries()));
+  update.device_starts = starts;
+  update.positions = positions_;
+  update.values = values_;
+  return update;
+}
+
 StatusOr<DeviceUpdate> DeviceUpdateCoder::Decode(const UpdateCodec& codec, ByteView bytes,
                                                  DeviceSpan<const float> theta, Deadline deadline) {
   const auto view = ContainerView::Parse(bytes);
-  if (!view.ok()) return Annotate(view.status(), "sparse update");
-  PULSE_RETURN_IF_ERROR(Annotate(view->Expect(HeaderOf(codec, theta.size)), "sparse update"));
-  DeviceUpdate update;
-  update.elements = theta.size;
-  for (uint64_t b = 0; b < view->blocks(); ++b) {
-    update.starts.push_back(update.starts.back() + view->block(b).entries);
-  }
-  const uint64_t blocks = view->blocks(), most = MostEntries(update.starts);
-  const DeviceDriver& driver = work_.driver();
-  PULSE_ASSIGN_OR_RETURN(const auto starts, in_starts_.Get<uint64_t>(driver, blocks + 1));
-  PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint64_t>(update.starts), starts, deadline));
-  PULSE_ASSIGN_OR_RETURN(const auto positions,
-                         in_positions_.Get<uint32_t>(driver, update.entries()));
-  PULSE_ASSIGN_OR_RETURN(const auto values, in_values_.Get<float>(driver, update.entries()));
-  update.device_starts = starts;
-  update.positions = positions;
-  update.values = values;
+  if (!view.ok()) return Annotate(view.status(), kWhat);
+  PULSE_RETURN_IF_ERROR(Annotate(view->Expect(HeaderOf(codec, theta.size)), kWhat));
+  PULSE_ASSIGN_OR_RETURN(DeviceUpdate update, Claimed(*view, theta.size, deadline));
   if (update.entries() == 0) return update;
-  PULSE_ASSIGN_OR_RETURN(const auto errors, in_errors_.Get<uint32_t>(driver, blocks));
-  const bool fast = codec.name == UpdateCodecName::kFast;
-  PlainSections plain;
-  if (fast) {
-    PULSE_ASSIGN_OR_RETURN(plain, ReadSections(*view));
-  } else {
-    plain.offsets = PayloadOffsets(*view, bytes);
+  if (codec.name == UpdateCodecName::kFast) {
+    PULSE_RETURN_IF_ERROR(DecodeFast(*view, update, deadline));
+    return update;
   }
-  const ByteView sent = fast ? ByteView(plain.bytes) : bytes;
-  PULSE_ASSIGN_OR_RETURN(const auto in, in_bytes_.Get<uint8_t>(driver, sent.size()));
-  PULSE_RETURN_IF_ERROR(work_.Up(sent, in, deadline));
+  PULSE_ASSIGN_OR_RETURN(const auto in, in_bytes_.Get<uint8_t>(work_.driver(), bytes.size()));
+  PULSE_RETURN_IF_ERROR(work_.Up(bytes, in, deadline));
+  PULSE_RETURN_IF_ERROR(DecodeSmall(codec.coarser, *view, in, theta, update, deadline));
+  return update;
+}
+
+StatusOr<DeviceUpdate> DeviceUpdateCoder::DecodeOnDevice(const UpdateCodec& codec,
+                                                         DeviceSpan<const uint8_t> bytes,
+                                                         DeviceSpan<const float> theta,
+                                                         Deadline deadline) {
+  if (codec.name != UpdateCodecName::kSmall) {
+    return Internal("codec {} begins on the host", NameOf(codec.name));
+  }
+  Bytes head(std::min(ContainerHeadBytes(theta.size), bytes.size));
+  PULSE_RETURN_IF_ERROR(work_.Down<uint8_t>(bytes.first(head.size()), std::span(head), deadline));
+  const auto view = ContainerView::ParseHead(head, bytes.size);
+  if (!view.ok()) return Annotate(view.status(), kWhat);
+  PULSE_RETURN_IF_ERROR(Annotate(view->Expect(HeaderOf(codec, theta.size)), kWhat));
+  PULSE_ASSIGN_OR_RETURN(DeviceUpdate update, Claimed(*view, theta.size, deadline));
+  if (update.entries() == 0) return update;
+  PULSE_RETURN_IF_ERROR(DecodeSmall(codec.coarser, *view, bytes, theta, update, deadline));
+  return update;
+}
+
+Status DeviceUpdateCoder::DecodeFast(const ContainerView& view, const DeviceUpdate& update,
+                                     Deadline deadline) {
+  PULSE_ASSIGN_OR_RETURN(const PlainSections plain, ReadSections(view));
+  const uint64_t blocks = view.blocks(), most = MostEntries(update.starts);
+  const DeviceDriver& driver = work_.driver();
+  PULSE_ASSIGN_OR_RETURN(const auto in, in_bytes_.Get<uint8_t>(driver, plain.bytes.size()));
+  PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint8_t>(plain.bytes), in, deadline));
   PULSE_ASSIGN_OR_RETURN(const auto offsets, in_offsets_.Get<uint64_t>(driver, blocks + 1));
   PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint64_t>(plain.offsets), offsets, deadline));
-  if (fast) {
-    PULSE_ASSIGN_OR_RETURN(const auto gaps, in_sizes_.Get<uint32_t>(driver, blocks));
-    PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint32_t>(plain.gap_bytes), gaps, deadline));
-    PULSE_ASSIGN_OR_RETURN(const auto scratch, Scratch(blocks, kernels::GapsScratch(most)));
-    const kernels::SparseFastDecodeOp op{theta.size,   starts.data,    gaps.data,   in.data,
-                                         offsets.data, positions.data, values.data, errors.data};
-    PULSE_RETURN_IF_ERROR(
-        work_.Did(kernels_.sparse_fast_decode(op, blocks, most, scratch, work_.stream()),
-                  "decoding a sparse update"));
-  } else {
-    PULSE_ASSIGN_OR_RETURN(const auto scratch, Scratch(blocks, kernels::SparseSmallScratch(most)));
-    const kernels::SparseSmallDecodeOp op{{theta.data, theta.size, starts.data},
-                                          in.data,
-                                          offsets.data,
-                                          codec.coarser,
-                                          positions.data,
-                                          values.data,
-                                          errors.data};
-    PULSE_RETURN_IF_ERROR(
-        work_.Did(kernels_.sparse_small_decode(op, blocks, most, scratch, work_.stream()),
-                  "decoding a sparse update"));
-  }
-  std::vector<uint32_t> found(blocks);
+  PULSE_ASSIGN_OR_RETURN(const auto gaps, in_sizes_.Get<uint32_t>(driver, blocks));
+  PULSE_RETURN_IF_ERROR(work_.Up(std::span<const uint32_t>(plain.gap_bytes), gaps, deadline));
+  PULSE_ASSIGN_OR_RETURN(const auto scratch, Scratch(blocks, kernels::GapsScratch(most)));
+  PULSE_ASSIGN_OR_RETURN(const auto errors, in_errors_.Get<uint32_t>(driver, blocks));
+  const kernels::SparseFastDecodeOp op{
+      update.elements, update.device_starts.data, gaps.data,    in.data,
+      offsets.data,    positions_.data,           values_.data, errors.data};
+  PULSE_RETURN_IF_ERROR(
+      work_.Did(kernels_.sparse_fast_decode(op, blocks, most, scratch, work_.stream()),
+                "decoding a sparse update"));
+  return CheckErrors(errors, deadline);
+}
+
+Status DeviceUpdateCoder::DecodeSmall(unsigned coarser, const ContainerView& view,
+                                      DeviceSpan<const uint8_t> bytes,
+                                      DeviceSpan<const float> theta, const DeviceUpdate& update,
+                                      Deadline deadline) {
+  const uint64_t blocks = view.blocks(), most = MostEntries(update.starts);
+  const DeviceDriver& driver = work_.driver();
+  PULSE_ASSIGN_OR_RETURN(const auto offsets, in_offsets_.Get<uint64_t>(driver, blocks + 1));
+  PULSE_RETURN_IF_ERROR(work_.Up(view.payload_offsets(), offsets, deadline));
+  PULSE_ASSIGN_OR_RETURN(const auto scratch, Scratch(blocks, kernels::SparseSmallScratch(most)));
+  PULSE_ASSIGN_OR_RETURN(const auto errors, in_errors_.Get<uint32_t>(driver, blocks));
+  const kernels::SparseSmallDecodeOp op{{theta.data, theta.size, update.device_starts.data},
+                                        bytes.data,
+                                        offsets.data,
+                                        coarser,
+                                        positions_.data,
+                                        values_.data,
+                                        errors.data};
+  PULSE_RETURN_IF_ERROR(
+      work_.Did(kernels_.sparse_small_decode(op, blocks, most, scratch, work_.stream()),
+                "decoding a sparse update"));
+  return CheckErrors(errors, deadline);
+}
+
+Status DeviceUpdateCoder::CheckErrors(DeviceSpan<const uint32_t> errors, Deadline deadline) {
+  std::vector<uint32_t> found(errors.size);
   PULSE_RETURN_IF_ERROR(work_.Down<uint32_t>(errors, std::span(found), deadline));
-  PULSE_RETURN_IF_ERROR(CheckBlocks(found, "sparse update"));
-  return update;
+  return CheckBlocks(found, kWhat);
 }
 
 uint64_t DeviceUpdateCoder::device_bytes() const {

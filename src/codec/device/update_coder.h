@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "codec/container.h"
 #include "codec/update_codec.h"
 #include "core/bytes.h"
 #include "device/work.h"
@@ -39,9 +40,17 @@ class DeviceUpdateCoder {
   // for an update of those elements alone.
   StatusOr<Bytes> Encode(uint64_t first, uint64_t last, Deadline deadline);
 
-  // As UpdateCodec::Decode; the arrays are this coder's, valid until its next Decode. kDataLoss.
+  // The same bytes, left in `room` with space for `behind` more; enqueued. Codec small alone: fast
+  // ends with zstd, on the host.
+  StatusOr<DeviceSpan<uint8_t>> EncodeOnDevice(uint64_t first, uint64_t last, uint64_t behind,
+                                               DeviceRoom& room, Deadline deadline);
+
+  // As UpdateCodec::Decode; the arrays are this coder's, valid until it decodes again. kDataLoss.
   StatusOr<DeviceUpdate> Decode(const UpdateCodec& codec, ByteView bytes,
                                 DeviceSpan<const float> theta, Deadline deadline);
+  // The same of bytes in device memory; codec small alone.
+  StatusOr<DeviceUpdate> DecodeOnDevice(const UpdateCodec& codec, DeviceSpan<const uint8_t> bytes,
+                                        DeviceSpan<const float> theta, Deadline deadline);
 
   uint64_t device_bytes() const;
 
@@ -51,8 +60,16 @@ class DeviceUpdateCoder {
   StatusOr<Bytes> EncodeSmall(uint64_t first, uint64_t last, Deadline deadline);
   StatusOr<Bytes> EncodeFast(uint64_t first, uint64_t last, Deadline deadline);
   StatusOr<DeviceSpan<uint64_t>> Offsets(std::span<const uint64_t> offsets, Deadline deadline);
-  // Room for the bytes of `blocks` blocks, zero, and what the caller needs to bring them down.
-  StatusOr<DeviceSpan<uint8_t>> Payloads(uint64_t bytes);
+  // Room for so many bytes, zero.
+  StatusOr<DeviceSpan<uint8_t>> Zeros(DeviceRoom& room, uint64_t bytes);
+
+  // Arrays for what a container claims to hold.
+  StatusOr<DeviceUpdate> Claimed(const ContainerView& view, uint64_t elements, Deadline deadline);
+  Status DecodeFast(const ContainerView& view, const DeviceUpdate& update, Deadline deadline);
+  // bytes: all of them.
+  Status DecodeSmall(unsigned coarser, const ContainerView& view, DeviceSpan<const uint8_t> bytes,
+                     DeviceSpan<const float> theta, const DeviceUpdate& update, Deadline deadline);
+  Status CheckErrors(DeviceSpan<const uint32_t> errors, Deadline deadline);
 
   DeviceWork& work_;
   const kernels::DeviceKernels& kernels_;
@@ -61,7 +78,10 @@ class DeviceUpdateCoder {
   DeviceSpan<const float> theta_;
   std::vector<uint32_t> sizes_;  // by block: of the payload; fast: of the gaps
   DeviceRoom scratch_, sizes_room_, offsets_room_, payload_room_;
-  DeviceRoom in_bytes_, in_starts_, in_offsets_, in_positions_, in_values_, in_errors_, in_sizes_;
+  DeviceRoom in_bytes_, in_starts_, in_offsets_, in_errors_, in_sizes_;
+  DeviceRoom in_positions_, in_values_;
+  DeviceSpan<uint32_t> positions_;  // of the update that is being decoded
+  DeviceSpan<float> values_;
 };
 
 }  // namespace pulse

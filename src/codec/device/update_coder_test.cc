@@ -75,6 +75,24 @@ std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
+// The measured update, encoded and decoded without leaving the device.
+void ExpectTheSameOnDevice(DeviceTestWorld& world, DeviceWork& work, DeviceUpdateCoder& coder,
+                           const UpdateCodec& codec, const Bytes& expected,
+                           DeviceSpan<const float> theta, const SparseUpdate& update) {
+  DeviceRoom room;
+  const auto made =
+      coder.EncodeOnDevice(0, update.blocks(), /*behind=*/16, room, Deadline::Never());
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_EQ(made->size, expected.size() + 16);
+  const auto bytes = made->first(expected.size());
+  EXPECT_TRUE(world.FromDevice<uint8_t>(work, bytes) == expected);
+  const auto back = coder.DecodeOnDevice(codec, bytes, theta, Deadline::Never());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->starts, update.starts);
+  EXPECT_TRUE(world.FromDevice<uint32_t>(work, back->positions) == update.positions);
+  EXPECT_TRUE(Bits(world.FromDevice<float>(work, back->values)) == Bits(update.values));
+}
+
 TEST(DeviceUpdateCoder, WritesTheBytesOfTheHostAndReadsThemBack) {
   for (const uint64_t n : {1u, 5u, 3000u, (1u << 20) - 1, (1u << 20) + 777}) {
     for (const uint32_t per_mille : {0u, 10u, 600u, 1000u}) {
@@ -97,6 +115,9 @@ TEST(DeviceUpdateCoder, WritesTheBytesOfTheHostAndReadsThemBack) {
         EXPECT_TRUE(world.FromDevice<uint32_t>(work, back->positions) == sample.update.positions);
         EXPECT_TRUE(Bits(world.FromDevice<float>(work, back->values)) ==
                     Bits(sample.update.values));
+        if (codec.name == UpdateCodecName::kSmall) {
+          ExpectTheSameOnDevice(world, work, coder, codec, *bytes, theta, sample.update);
+        }
         EXPECT_THAT(world.device().violations(), testing::IsEmpty());
       }
     }
@@ -141,6 +162,11 @@ TEST(DeviceUpdateCoder, TakesDamagedBytesExactlyWhereTheHostDoes) {
       const auto host = codec.Decode(Host(), bad, sample.theta.size(), sample.theta);
       const auto device = coder.Decode(codec, bad, theta, Deadline::Never());
       ASSERT_EQ(device.ok(), host.ok()) << i << ": " << device.status() << ", " << host.status();
+      if (codec.name == UpdateCodecName::kSmall) {
+        const auto there =
+            coder.DecodeOnDevice(codec, world.OnDevice(work, bad), theta, Deadline::Never());
+        ASSERT_EQ(there.status().code(), host.status().code()) << i << ": " << there.status();
+      }
       if (!host.ok()) {
         EXPECT_EQ(device.status().code(), host.status().code());
         continue;
