@@ -7,6 +7,8 @@
 
 #include "collective/call.h"
 #include "collective/communicator.h"
+#include "collective/device_communicator.h"
+#include "device/work.h"
 
 namespace pulse {
 
@@ -24,5 +26,11 @@ struct SplitOptions {
 StatusOr<std::unique_ptr<Communicator>> OpenSplitCommunicator(std::unique_ptr<Communicator> inside,
                                                               Communicator& across,
                                                               const SplitOptions& options);
+
+// The same with messages in device memory too: inside they go from there to there, and what goes
+// across is staged on the host by `work`, which is then the communicator's alone.
+StatusOr<std::unique_ptr<DeviceCommunicator>> OpenDeviceSplit(
+    std::unique_ptr<DeviceCommunicator> inside, Communicator& across, DeviceWork work,
+    const SplitOptions& options);
 
 }  // namespace pulse
