@@ -36,7 +36,8 @@ struct Rank {
   std::unique_ptr<DeviceTrainer> device_trainer;
   loco::DeviceArrays* device_arrays = nullptr;  // the loop's
   std::optional<NcclTable> nccl;
-  std::unique_ptr<Communicator> exchange;  // NCCL inside this site, MPI across; null: MPI alone
+  std::unique_ptr<DeviceCommunicator>
+      exchange;  // NCCL inside this site, MPI across; null: MPI alone
   std::unique_ptr<loco::Loop> loop;
   std::unique_ptr<loco::Checkpointer> checkpoints;  // null: none are taken
   std::unique_ptr<RunPublisher> publisher;          // the first trainer's ranks
@@ -185,8 +186,9 @@ Status OpenInsideSites(Rank& rank, const TrainingDeps& deps) {
   PULSE_ASSIGN_OR_RETURN(const auto bootstrap, deps.open_group(members));
   PULSE_ASSIGN_OR_RETURN(auto inside, OpenNcclOver(*bootstrap, rank.cuda->driver, *rank.nccl,
                                                    deps.clock, {}, deadline));
-  PULSE_ASSIGN_OR_RETURN(rank.exchange, OpenSplitCommunicator(std::move(inside), deps.communicator,
-                                                              {.members = members}));
+  PULSE_ASSIGN_OR_RETURN(DeviceWork work, DeviceWork::Open(rank.cuda->driver, deps.clock));
+  PULSE_ASSIGN_OR_RETURN(rank.exchange, OpenDeviceSplit(std::move(inside), deps.communicator,
+                                                        std::move(work), {.members = members}));
   return OkStatus();
 }
 
@@ -194,9 +196,10 @@ Status OpenInsideSites(Rank& rank, const TrainingDeps& deps) {
 loco::MakeArrays ArraysOf(Rank& rank, const TrainingDeps& deps) {
   if (!rank.cuda) return loco::HostArrays::Make;
   return [&rank, &deps](const loco::ArraysParts& parts) -> StatusOr<std::unique_ptr<loco::Arrays>> {
-    PULSE_ASSIGN_OR_RETURN(auto arrays,
-                           loco::DeviceArrays::Make(parts, {rank.cuda->driver, rank.cuda->kernels,
-                                                            *rank.device_trainer, deps.clock}));
+    PULSE_ASSIGN_OR_RETURN(
+        auto arrays,
+        loco::DeviceArrays::Make(parts, {rank.cuda->driver, rank.cuda->kernels,
+                                         *rank.device_trainer, deps.clock, rank.exchange.get()}));
     rank.device_arrays = arrays.get();
     return std::unique_ptr<loco::Arrays>(std::move(arrays));
   };
@@ -264,7 +267,8 @@ Status Assemble(Rank& rank, const TrainingDeps& deps) {
       rank.loop,
       loco::Loop::Make(
           rank.options, *rank.trainer, deps.communicator, rank.kernels, deps.clock, *rank.logger,
-          {rank.trainer_group.get(), rank.exchange ? rank.exchange.get() : rank.peers.get()},
+          {rank.trainer_group.get(),
+           rank.exchange ? static_cast<Communicator*>(rank.exchange.get()) : rank.peers.get()},
           ArraysOf(rank, deps)));
   MakeCheckpointer(rank, deps);
   const auto mine = static_cast<size_t>(deps.communicator.rank());

@@ -11,7 +11,7 @@ namespace {
 static_assert(CheckedCommunicator::kSealBytes == sizeof(Digest));
 
 void AppendSeal(Bytes& message) {
-  const Digest seal = DigestOf(message);
+  const Digest seal = TensorDigest(message);
   message.insert(message.end(), seal.bytes.begin(), seal.bytes.end());
 }
 
@@ -25,6 +25,14 @@ Bytes Sealed(ByteView message) {
 
 }  // namespace
 
+Status ArrivedDamaged(const Communicator& communicator, int sender) {
+  const int rank = communicator.rank();
+  return DataLoss(
+      "what rank {} ({}) sent to rank {} ({}) arrived damaged; restart from the last checkpoint, "
+      "and suspect these two hosts and what lies between them",
+      sender, communicator.HostOf(sender), rank, communicator.HostOf(rank));
+}
+
 Status CheckedCommunicator::Break(Status status) {
   broken_ = std::move(status);
   return broken_;
@@ -36,11 +44,8 @@ Status CheckedCommunicator::Open(int sender, Bytes& message) {
   // A rank's own message has not been anywhere.
   if (from_other && (message.size() < kSealBytes ||
                      !std::ranges::equal(ByteView(message).subspan(length),
-                                         DigestOf(ByteView(message).first(length)).bytes))) {
-    return Break(DataLoss(
-        "call {}: what rank {} ({}) sent to rank {} ({}) arrived damaged; restart from the last "
-        "checkpoint, and suspect these two hosts and what lies between them",
-        calls_ - 1, sender, HostOf(sender), rank(), HostOf(rank())));
+                                         TensorDigest(ByteView(message).first(length)).bytes))) {
+    return Break(Annotate(ArrivedDamaged(*this, sender), fmt::format("call {}", calls_ - 1)));
   }
   message.resize(length);
   if (from_other) seal_bytes_received_ += kSealBytes;

@@ -10,11 +10,16 @@
 
 namespace pulse {
 
+// kDataLoss: what `sender` sent to this rank arrived damaged.
+Status ArrivedDamaged(const Communicator& communicator, int sender);
+
 // Same calls, threads and errors as `inner`, all of whose ranks must be wrapped; and kDataLoss
 // "call 12: what rank 2 (host7) sent to rank 0 (host3) arrived damaged", by the receiver alone. A
 // message is kSealBytes longer on the wire, which counts against the limit on messages; the caller
 // sees neither. Memory: a copy of what is sent during the call (what a broadcast's root sends, and
 // what is received, is sealed and opened in place). Not for secrets: anyone can make a seal.
+//
+// A seal is the TensorDigest (core/digest.h) of the message: a tree, so that a device can make one.
 class CheckedCommunicator final : public Communicator {
  public:
   static constexpr size_t kSealBytes = 16;

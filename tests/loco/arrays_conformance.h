@@ -46,35 +46,6 @@ class ArraysConformance : public testing::TestWithParam<ArraysPlace> {
                        job.options.gate_open ? ", gate open" : "");
   }
 
-  static void ExpectSame(const RankResult& here, const RankResult& there) {
-    ASSERT_EQ(here.status, there.status);
-    if (!here.status.ok()) return;  // arrays are then unspecified
-    EXPECT_EQ(here.end, there.end);
-    EXPECT_EQ(here.state.round, there.state.round);
-    EXPECT_EQ(here.state.step, there.state.step);
-    EXPECT_TRUE(BitsOf(here.state.theta) == BitsOf(there.state.theta)) << "theta";
-    EXPECT_TRUE(BitsOf(here.state.w) == BitsOf(there.state.w)) << "w";
-    EXPECT_TRUE(BitsOf(here.state.m) == BitsOf(there.state.m)) << "m";
-    EXPECT_TRUE(BitsOf(here.state.v) == BitsOf(there.state.v)) << "v";
-    EXPECT_TRUE(BitsOf(here.state.residual) == BitsOf(there.state.residual)) << "residual";
-    EXPECT_TRUE(BitsOf(here.state.outer_momentum) == BitsOf(there.state.outer_momentum)) << "b";
-    ASSERT_EQ(here.reports.size(), there.reports.size());
-    for (size_t i = 0; i < here.reports.size(); ++i) {
-      const RoundReport& a = here.reports[i];
-      const RoundReport& b = there.reports[i];
-      EXPECT_EQ(a.theta, b.theta) << "round " << i;
-      EXPECT_EQ(a.entries, b.entries) << "round " << i;
-      EXPECT_EQ(a.view_changes, b.view_changes) << "round " << i;
-      EXPECT_EQ(a.dropped, b.dropped) << "round " << i;
-      EXPECT_EQ(a.skipped, b.skipped) << "round " << i;
-      EXPECT_EQ(a.exchange, b.exchange) << "round " << i;
-      EXPECT_EQ(a.traffic.sent, b.traffic.sent) << "round " << i;
-      EXPECT_EQ(a.traffic.received, b.traffic.received) << "round " << i;
-      EXPECT_EQ(a.traffic.contribution, b.traffic.contribution) << "round " << i;
-      EXPECT_EQ(a.metrics, b.metrics) << "round " << i;
-    }
-  }
-
   // The job as it is in host memory, and with `ranks` of its ranks (default: all) in this place.
   static void Check(const Job& job, int ranks_here = -1) {
     SCOPED_TRACE(Describe(job));

@@ -1,5 +1,6 @@
 // The loop's arrays in host memory, and on a mocked device whose kernels are the device's bodies
 // run on the host; on CUDA: tests/gpu/arrays_gpu_test.cc.
+#include "tests/loco/arrays_conformance.h"
 #include "tests/loco/device_world.h"
 
 namespace pulse::loco {

@@ -4,7 +4,7 @@
 #include "device/mocked_device.h"
 #include "kernels/cuda/emulated_kernels.h"
 #include "loco/device/device_arrays.h"
-#include "tests/loco/arrays_conformance.h"
+#include "tests/loco/job.h"
 
 namespace pulse::loco {
 

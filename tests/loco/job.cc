@@ -58,8 +58,10 @@ RankResult RunOneRank(const Job& job, int rank, RankCommunicators communicators,
   const auto kernels = kernels::ChooseKernels(job.kernels);
   EXPECT_TRUE(kernels.ok()) << kernels.status();
   const MakeArrays make_arrays = job.arrays ? job.arrays(rank, trainer) : HostArrays::Make;
+  Communicator* const peers =
+      job.peers ? job.peers(rank, *communicator) : communicators.peers.get();
   auto loop = Loop::Make(options, trainer, *communicator, *kernels, clock, *logger,
-                         {communicators.trainer.get(), communicators.peers.get()}, make_arrays);
+                         {communicators.trainer.get(), peers}, make_arrays);
   if (!loop.ok()) {
     result.status = loop.status();
     return result;
@@ -139,6 +141,35 @@ RankResult RunJobOrFail(const Job& job) {
     EXPECT_EQ(BitsOf(results[r].state.theta), BitsOf(same_shard.theta)) << "rank " << r;
   }
   return std::move(results[0]);
+}
+
+void ExpectSame(const RankResult& here, const RankResult& there) {
+  ASSERT_EQ(here.status, there.status);
+  if (!here.status.ok()) return;  // arrays are then unspecified
+  EXPECT_EQ(here.end, there.end);
+  EXPECT_EQ(here.state.round, there.state.round);
+  EXPECT_EQ(here.state.step, there.state.step);
+  EXPECT_TRUE(BitsOf(here.state.theta) == BitsOf(there.state.theta)) << "theta";
+  EXPECT_TRUE(BitsOf(here.state.w) == BitsOf(there.state.w)) << "w";
+  EXPECT_TRUE(BitsOf(here.state.m) == BitsOf(there.state.m)) << "m";
+  EXPECT_TRUE(BitsOf(here.state.v) == BitsOf(there.state.v)) << "v";
+  EXPECT_TRUE(BitsOf(here.state.residual) == BitsOf(there.state.residual)) << "residual";
+  EXPECT_TRUE(BitsOf(here.state.outer_momentum) == BitsOf(there.state.outer_momentum)) << "b";
+  ASSERT_EQ(here.reports.size(), there.reports.size());
+  for (size_t i = 0; i < here.reports.size(); ++i) {
+    const RoundReport& a = here.reports[i];
+    const RoundReport& b = there.reports[i];
+    EXPECT_EQ(a.theta, b.theta) << "round " << i;
+    EXPECT_EQ(a.entries, b.entries) << "round " << i;
+    EXPECT_EQ(a.view_changes, b.view_changes) << "round " << i;
+    EXPECT_EQ(a.dropped, b.dropped) << "round " << i;
+    EXPECT_EQ(a.skipped, b.skipped) << "round " << i;
+    EXPECT_EQ(a.exchange, b.exchange) << "round " << i;
+    EXPECT_EQ(a.traffic.sent, b.traffic.sent) << "round " << i;
+    EXPECT_EQ(a.traffic.received, b.traffic.received) << "round " << i;
+    EXPECT_EQ(a.traffic.contribution, b.traffic.contribution) << "round " << i;
+    EXPECT_EQ(a.metrics, b.metrics) << "round " << i;
+  }
 }
 
 std::vector<TensorSpec> SmallTensors() {

@@ -40,6 +40,8 @@ struct Job {
   std::function<std::unique_ptr<Communicator>(int rank, std::unique_ptr<Communicator>)> wrap = {};
   // Where a rank's arrays live; called by its thread. Default: in host memory.
   std::function<MakeArrays(int rank, Trainer& trainer)> arrays = {};
+  // Another way between all ranks, for the exchanges; called by each rank's thread after `arrays`.
+  std::function<Communicator*(int rank, Communicator& all)> peers = {};
   // Where each rank keeps checkpoints; no folder: none are taken.
   CheckpointOptions checkpoints = {};
   std::function<void(int rank, CheckpointOptions& options)> change_checkpoints = {};
@@ -69,6 +71,9 @@ std::unique_ptr<Trainer> MakeTrainerFor(const Job& job, int rank);
 
 // Fails the running test unless every rank ended well with one theta; returns rank 0's result.
 RankResult RunJobOrFail(const Job& job);
+
+// The same end, state and reports of a rank, but for its times.
+void ExpectSame(const RankResult& here, const RankResult& there);
 
 // A few thousand BF16 and F32 elements in several tensors, some of odd sizes.
 std::vector<TensorSpec> SmallTensors();

@@ -13,6 +13,7 @@ bool MockedFabric::Join(int ranks, int rank) {
 }
 
 void MockedFabric::Send(int from, int to, Bytes message) {
+  if (tamper) tamper(from, to, message);
   const std::scoped_lock lock(mutex_);
   mailboxes_[{from, to}].push_back(std::move(message));
 }

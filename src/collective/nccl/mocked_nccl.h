@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,9 @@ class MockedFabric {
   void Send(int from, int to, Bytes message);
   // False while there is none. A message of another length is the mistake of both: *code says so.
   bool Receive(int from, int to, uint8_t* at, uint64_t bytes, NcclCode* code);
+
+  // Called for every message; may damage it, and may be called by several threads. Set before.
+  std::function<void(int from, int to, Bytes& message)> tamper;
 
  private:
   std::mutex mutex_;

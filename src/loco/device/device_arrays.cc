@@ -40,8 +40,8 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       trainers_(parts.trainers),
       work_(std::move(work)),
       digests_(work_, kernels_),
-      sum_(work_, kernels_, parts.peers, GroupBySite(options_.sites, trainers_), parts.kernels,
-           options_.exchange_memory_bytes),
+      sum_({work_, kernels_, parts.peers, deps.peers, GroupBySite(options_.sites, trainers_),
+            parts.kernels, options_.exchange_memory_bytes}),
       exchange_(parts.peers, parts.kernels, ExchangeOptionsFor(options_, trainers_)),
       state_(State::Zero(options_.mode, masters_.elements())) {}
 

@@ -30,6 +30,8 @@ struct DeviceDeps {
   const kernels::DeviceKernels& kernels;
   DeviceTrainer& trainer;
   Clock& clock;
+  // What ArraysParts::peers seals messages for, where it takes them in device memory too.
+  DeviceCommunicator* peers = nullptr;
 };
 
 // One trainer a rank, whole batches. Device memory: 36 bytes a parameter in pulseloco, gate

@@ -49,4 +49,25 @@ StatusOr<std::vector<Digest>> DeviceDigests::Of(const ModelSchema& masters,
   return digests;
 }
 
+StatusOr<Digest> DeviceDigests::OfBytes(DeviceSpan<const uint8_t> bytes, Deadline deadline) {
+  const uint64_t whole = bytes.size / kDigestChunkBytes;
+  std::vector<Digest> chunks(whole);
+  if (whole > 0) {
+    PULSE_ASSIGN_OR_RETURN(const auto room,
+                           digests_.Get<uint8_t>(work_.driver(), whole * sizeof(Digest)));
+    PULSE_RETURN_IF_ERROR(work_.Did(
+        kernels_.chunk_digests(bytes.first(whole * kDigestChunkBytes), room, work_.stream()),
+        "hashing chunks"));
+    PULSE_RETURN_IF_ERROR(
+        work_.Down<uint8_t>(room, {chunks.front().bytes.data(), whole * sizeof(Digest)}, deadline));
+  }
+  Bytes rest(bytes.size % kDigestChunkBytes);
+  if (!rest.empty()) {
+    PULSE_RETURN_IF_ERROR(work_.Down<uint8_t>(bytes.subspan(whole * kDigestChunkBytes, rest.size()),
+                                              std::span(rest), deadline));
+    chunks.push_back(DigestOf(rest));
+  }
+  return CombineChunks(chunks);
+}
+
 }  // namespace pulse::loco

@@ -20,6 +20,8 @@ class DeviceDigests {
   // hashed where they are; what a tensor has behind them comes to the host.
   StatusOr<std::vector<Digest>> Of(const ModelSchema& masters, DeviceSpan<const float> values,
                                    Deadline deadline);
+  // The TensorDigest of some bytes.
+  StatusOr<Digest> OfBytes(DeviceSpan<const uint8_t> bytes, Deadline deadline);
 
  private:
   DeviceWork& work_;

@@ -6,6 +6,16 @@
 
 namespace pulse::loco {
 
+DeviceSum::DeviceSum(const DeviceSumParts& parts)
+    : work_(parts.work),
+      kernels_(parts.kernels),
+      peers_(parts.peers),
+      peers_on_device_(parts.peers_on_device),
+      sites_(parts.sites),
+      coder_(work_, kernels_),
+      seals_(work_, kernels_),
+      segments_(peers_, parts.host_kernels, parts.sites, parts.memory_bytes) {}
+
 StatusOr<bool> DeviceSum::Sum(const DeviceUpdate* mine, const AgreedRound& round,
                               DeviceSpan<const float> theta, DeviceSpan<float> sum,
                               std::vector<uint64_t>* borders, Deadline deadline) {
@@ -24,46 +34,107 @@ StatusOr<bool> DeviceSum::Sum(const DeviceUpdate* mine, const AgreedRound& round
     PULSE_RETURN_IF_ERROR(coder_.Measure(round.codec, *mine, theta, deadline));
   }
   for (size_t i = 0; i + 1 < borders->size(); ++i) {
-    const uint64_t begin = (*borders)[i], length = (*borders)[i + 1] - begin;
-    Bytes payload;
-    if (mine != nullptr && length > 0) {
-      const uint64_t first = begin / kSparseBlockElements;
-      PULSE_ASSIGN_OR_RETURN(payload,
-                             coder_.Encode(first, first + SparseBlocksFor(length), deadline));
-    }
-    std::vector<Bytes> payloads;
-    PULSE_RETURN_IF_ERROR(communicator_.AllGather(payload, payloads, deadline));
-    traffic_.contribution += payload.size();
-    traffic_.sent += payload.size() * (payloads.size() - 1);
-    traffic_.received += BytesOfOthers(payloads, communicator_.rank());
-    PULSE_RETURN_IF_ERROR(
-        Fold(payloads, round, theta.subspan(begin, length), sum.subspan(begin, length), deadline));
+    segment_.begin = (*borders)[i];
+    segment_.length = (*borders)[i + 1] - segment_.begin;
+    PULSE_RETURN_IF_ERROR(Encode(mine, round, segment_, deadline));
+    PULSE_RETURN_IF_ERROR(Transfer(round, segment_, deadline));
+    PULSE_RETURN_IF_ERROR(Fold(round, segment_, theta.subspan(segment_.begin, segment_.length),
+                               sum.subspan(segment_.begin, segment_.length), deadline));
   }
   return true;
 }
 
-Status DeviceSum::Fold(const std::vector<Bytes>& payloads, const AgreedRound& round,
+Status DeviceSum::Encode(const DeviceUpdate* mine, const AgreedRound& round, Segment& segment,
+                         Deadline deadline) {
+  if (OnDevice(round)) return EncodeOnDevice(mine, segment, deadline);
+  segment.payload.clear();
+  if (mine == nullptr || segment.length == 0) return OkStatus();
+  const uint64_t first = segment.begin / kSparseBlockElements;
+  PULSE_ASSIGN_OR_RETURN(segment.payload,
+                         coder_.Encode(first, first + SparseBlocksFor(segment.length), deadline));
+  return OkStatus();
+}
+
+Status DeviceSum::EncodeOnDevice(const DeviceUpdate* mine, Segment& segment, Deadline deadline) {
+  constexpr uint64_t kSeal = CheckedCommunicator::kSealBytes;
+  DeviceSpan<uint8_t> message;
+  if (mine != nullptr && segment.length > 0) {
+    const uint64_t first = segment.begin / kSparseBlockElements;
+    PULSE_ASSIGN_OR_RETURN(
+        message, coder_.EncodeOnDevice(first, first + SparseBlocksFor(segment.length), kSeal,
+                                       segment.outbox, deadline));
+  } else {
+    PULSE_ASSIGN_OR_RETURN(message, segment.outbox.Get<uint8_t>(work_.driver(), kSeal));
+  }
+  PULSE_RETURN_IF_ERROR(seals_.Seal(message, deadline));
+  segment.sent = message;
+  if (segment.ready.get().handle == nullptr) {
+    PULSE_ASSIGN_OR_RETURN(segment.ready, OwnedEvent::Open(work_.driver()));
+  }
+  return work_.Did(work_.driver().record(segment.ready.get(), work_.stream()),
+                   "recording an event");
+}
+
+Status DeviceSum::Transfer(const AgreedRound& round, Segment& segment, Deadline deadline) {
+  if (!OnDevice(round)) {
+    PULSE_RETURN_IF_ERROR(peers_.AllGather(segment.payload, segment.payloads, deadline));
+    traffic_.contribution += segment.payload.size();
+    traffic_.sent += segment.payload.size() * (segment.payloads.size() - 1);
+    traffic_.received += BytesOfOthers(segment.payloads, peers_.rank());
+    return OkStatus();
+  }
+  const auto inbox = [&](uint64_t bytes) {
+    return segment.inbox.Get<uint8_t>(work_.driver(), bytes);
+  };
+  PULSE_RETURN_IF_ERROR(peers_on_device_->AllGatherOnDevice(segment.sent, segment.ready.get(),
+                                                            inbox, segment.received, deadline));
+  traffic_.contribution += BytesInside(segment.sent);
+  traffic_.sent += BytesInside(segment.sent) * (segment.received.size() - 1);
+  for (size_t r = 0; r < segment.received.size(); ++r) {
+    if (static_cast<int>(r) != peers_.rank()) traffic_.received += BytesInside(segment.received[r]);
+  }
+  return OkStatus();
+}
+
+StatusOr<DeviceUpdate> DeviceSum::Decode(uint32_t trainer, const AgreedRound& round,
+                                         const Segment& segment, DeviceSpan<const float> theta,
+                                         Deadline deadline) {
+  if (!OnDevice(round)) {
+    return coder_.Decode(round.codec, segment.payloads[trainer], theta, deadline);
+  }
+  const DeviceMessage sealed = segment.received[trainer];
+  const auto sender = static_cast<int>(trainer);
+  // A rank's own message has not been anywhere.
+  std::optional<DeviceMessage> message = sealed.first(BytesInside(sealed));
+  if (sender != peers_.rank()) {
+    PULSE_ASSIGN_OR_RETURN(message, seals_.Open(sealed, deadline));
+    if (!message) return ArrivedDamaged(peers_, sender);
+  }
+  return coder_.DecodeOnDevice(round.codec, *message, theta, deadline);
+}
+
+Status DeviceSum::Fold(const AgreedRound& round, const Segment& segment,
                        DeviceSpan<const float> theta, DeviceSpan<float> sum, Deadline deadline) {
   PULSE_RETURN_IF_ERROR(work_.Zero(sum));
   if (sites_.size() == 1) {
-    return AddSite(sites_.front(), payloads, round, theta, sum, deadline);
+    return AddSite(sites_.front(), round, segment, theta, sum, deadline);
   }
   PULSE_ASSIGN_OR_RETURN(const auto site_sum, site_sum_.Get<float>(work_.driver(), sum.size));
   for (const auto& site : sites_) {
     PULSE_RETURN_IF_ERROR(work_.Zero(site_sum));
-    PULSE_RETURN_IF_ERROR(AddSite(site, payloads, round, theta, site_sum, deadline));
+    PULSE_RETURN_IF_ERROR(AddSite(site, round, segment, theta, site_sum, deadline));
     PULSE_RETURN_IF_ERROR(
         work_.Did(kernels_.add_dense(sum, site_sum, work_.stream()), "adding a site's sum"));
   }
   return OkStatus();
 }
 
-Status DeviceSum::AddSite(const std::vector<uint32_t>& site, const std::vector<Bytes>& payloads,
-                          const AgreedRound& round, DeviceSpan<const float> theta,
+Status DeviceSum::AddSite(const std::vector<uint32_t>& site, const AgreedRound& round,
+                          const Segment& segment, DeviceSpan<const float> theta,
                           DeviceSpan<float> sum, Deadline deadline) {
   for (const uint32_t k : site) {
     if (round.contributes[k] == 0 || sum.size == 0) continue;
-    const auto update = coder_.Decode(round.codec, payloads[k], theta, deadline);
+    const auto update = Decode(k, round, segment, theta, deadline);
     if (!update.ok()) return Annotate(update.status(), fmt::format("update of trainer {}", k));
     if (update->entries() == 0) continue;
     PULSE_RETURN_IF_ERROR(

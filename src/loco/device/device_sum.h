@@ -5,22 +5,30 @@
 
 #include "codec/device/update_coder.h"
 #include "collective/communicator.h"
+#include "collective/device_communicator.h"
+#include "loco/device/device_seals.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/sparse_all_gather.h"
 
 namespace pulse::loco {
 
-// Not thread-safe. All references must outlive it.
+// All references must outlive the sum.
+struct DeviceSumParts {
+  DeviceWork& work;
+  const kernels::DeviceKernels& kernels;
+  Communicator& peers;  // a CheckedCommunicator ...
+  // ... of this one, which takes the bytes where they are encoded (in codec small: fast ends on the
+  // host); null: there is none, and they go over the host.
+  DeviceCommunicator* peers_on_device;
+  Sites sites;
+  const kernels::KernelTable& host_kernels;
+  uint64_t memory_bytes;
+};
+
+// Not thread-safe.
 class DeviceSum {
  public:
-  DeviceSum(DeviceWork& work, const kernels::DeviceKernels& kernels, Communicator& communicator,
-            Sites sites, const kernels::KernelTable& host_kernels, uint64_t memory_bytes)
-      : work_(work),
-        kernels_(kernels),
-        communicator_(communicator),
-        sites_(sites),
-        coder_(work, kernels),
-        segments_(communicator, host_kernels, std::move(sites), memory_bytes) {}
+  explicit DeviceSum(const DeviceSumParts& parts);
 
   // Collective: overwrites `sum` with the canonical sum. mine: null for a trainer that does not
   // contribute. theta: the round's, on the device. False, and nothing is summed, where a block
@@ -35,19 +43,44 @@ class DeviceSum {
   Traffic traffic() const { return traffic_; }
 
  private:
-  // The canonical sum of what all ranks sent of blocks that begin at element `begin`.
-  Status Fold(const std::vector<Bytes>& payloads, const AgreedRound& round,
-              DeviceSpan<const float> theta, DeviceSpan<float> sum, Deadline deadline);
-  Status AddSite(const std::vector<uint32_t>& site, const std::vector<Bytes>& payloads,
-                 const AgreedRound& round, DeviceSpan<const float> theta, DeviceSpan<float> sum,
+  // Blocks that travel together, on their way.
+  struct Segment {
+    uint64_t begin = 0, length = 0;  // elements
+    // On the host.
+    Bytes payload;
+    std::vector<Bytes> payloads;
+    // On the device; sealed.
+    DeviceRoom outbox, inbox;
+    OwnedEvent ready;
+    DeviceMessage sent;
+    std::vector<DeviceMessage> received;
+  };
+
+  bool OnDevice(const AgreedRound& round) const {
+    return peers_on_device_ != nullptr && round.codec.name == UpdateCodecName::kSmall;
+  }
+  Status Encode(const DeviceUpdate* mine, const AgreedRound& round, Segment& segment,
+                Deadline deadline);
+  Status EncodeOnDevice(const DeviceUpdate* mine, Segment& segment, Deadline deadline);
+  Status Transfer(const AgreedRound& round, Segment& segment, Deadline deadline);
+  StatusOr<DeviceUpdate> Decode(uint32_t trainer, const AgreedRound& round, const Segment& segment,
+                                DeviceSpan<const float> theta, Deadline deadline);
+  // The canonical sum of what all ranks sent. theta, sum: the segment's.
+  Status Fold(const AgreedRound& round, const Segment& segment, DeviceSpan<const float> theta,
+              DeviceSpan<float> sum, Deadline deadline);
+  Status AddSite(const std::vector<uint32_t>& site, const AgreedRound& round,
+                 const Segment& segment, DeviceSpan<const float> theta, DeviceSpan<float> sum,
                  Deadline deadline);
 
   DeviceWork& work_;
   const kernels::DeviceKernels& kernels_;
-  Communicator& communicator_;
+  Communicator& peers_;
+  DeviceCommunicator* peers_on_device_;
   Sites sites_;
   DeviceUpdateCoder coder_;
+  DeviceSeals seals_;
   SparseAllGather segments_;
+  Segment segment_;
   DeviceRoom site_sum_;
   Traffic traffic_;
 };
