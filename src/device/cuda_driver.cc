@@ -28,6 +28,7 @@ DeviceDriver CudaDriver() {
   DeviceDriver t;
   t.count_devices = [](int* count) { return Taken(cudaGetDeviceCount(count)); };
   t.set_device = [](int device) { return Taken(cudaSetDevice(device)); };
+  t.get_device = [](int* device) { return Taken(cudaGetDevice(device)); };
   t.allocate = [](void** at, uint64_t bytes) { return Taken(cudaMalloc(at, bytes)); };
   t.release = [](void* at) { return Taken(cudaFree(at)); };
   t.allocate_pinned = [](void** at, uint64_t bytes) { return Taken(cudaMallocHost(at, bytes)); };

@@ -20,7 +20,8 @@ inline constexpr DeviceCode kDeviceNotReady = 600;
 // The calling thread has selected the device (set_device). Outputs are written on success.
 struct DeviceDriver {
   std::function<DeviceCode(int* count)> count_devices;
-  std::function<DeviceCode(int device)> set_device;
+  std::function<DeviceCode(int device)> set_device;   // for the calling thread
+  std::function<DeviceCode(int* device)> get_device;  // what it has selected
   std::function<DeviceCode(void** at, uint64_t bytes)> allocate;
   std::function<DeviceCode(void* at)> release;
   std::function<DeviceCode(void** at, uint64_t bytes)> allocate_pinned;  // of the host

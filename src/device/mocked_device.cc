@@ -5,6 +5,11 @@
 namespace pulse {
 
 DeviceCode MockedDevice::Count() {
+  const auto lock = Lock();
+  if (selected_by_.empty()) selected_by_.insert(std::this_thread::get_id());
+  if (!selected_by_.contains(std::this_thread::get_id())) {
+    Violation("a call by a thread that has not selected the device");
+  }
   return calls_++ == fail_at_ ? fail_code_ : 0;
 }
 
@@ -27,6 +32,7 @@ DeviceCode MockedDevice::Allocate(void** at, uint64_t bytes, bool pinned) {
 }
 
 DeviceCode MockedDevice::Release(void* at, bool pinned) {
+  const auto lock = Lock();
   held_ = false;
   Progress();  // as cudaFree and cudaFreeHost wait for the device
   const auto found = allocations_.find(static_cast<uint8_t*>(at));
@@ -46,10 +52,12 @@ bool MockedDevice::Contains(const void* at, uint64_t bytes, bool pinned) const {
 }
 
 bool MockedDevice::IsDeviceMemory(const void* at, uint64_t bytes) const {
+  const auto lock = Lock();
   return Contains(at, bytes, false);
 }
 
 void MockedDevice::Enqueue(DeviceStream stream, std::function<bool()> work) {
+  const auto lock = Lock();
   const auto found = streams_.find(stream.handle);
   if (found == streams_.end()) {
     Violation("work on a stream that is not there");
@@ -59,6 +67,7 @@ void MockedDevice::Enqueue(DeviceStream stream, std::function<bool()> work) {
 }
 
 void MockedDevice::Progress() {
+  const auto lock = Lock();
   for (bool moved = !held_; moved;) {
     moved = false;
     for (auto& [handle, stream] : streams_) {
@@ -74,13 +83,20 @@ DeviceDriver MockedDevice::Table() {
   // Each counted call fails where it was told to.
   const auto counted = [this](auto body) {
     return [this, body](auto... args) -> DeviceCode {
+      const auto lock = Lock();
       const DeviceCode code = Count();
       return code != 0 ? code : body(args...);
     };
   };
   DeviceDriver t;
   t.count_devices = counted([](int* count) { return *count = 1, 0; });
-  t.set_device = counted([](int device) { return device == 0 ? 0 : kDeviceInvalidValue; });
+  t.set_device = [this](int device) {
+    const auto lock = Lock();
+    selected_by_.insert(std::this_thread::get_id());
+    const DeviceCode code = Count();
+    return code != 0 ? code : device == 0 ? 0 : kDeviceInvalidValue;
+  };
+  t.get_device = counted([](int* device) { return *device = 0, 0; });
   t.allocate = counted([this](void** at, uint64_t n) { return Allocate(at, n, false); });
   t.allocate_pinned = counted([this](void** at, uint64_t n) { return Allocate(at, n, true); });
   t.release = [this](void* at) { return Release(at, false); };
@@ -92,6 +108,7 @@ DeviceDriver MockedDevice::Table() {
     return 0;
   });
   t.destroy_stream = [this](DeviceStream stream) {
+    const auto lock = Lock();
     held_ = false;
     Progress();
     return streams_.erase(stream.handle) == 1 ? 0 : Violation("destroyed a stream twice");
@@ -103,6 +120,7 @@ DeviceDriver MockedDevice::Table() {
     return 0;
   });
   t.destroy_event = [this](DeviceEvent event) {
+    const auto lock = Lock();
     return events_.erase(event.handle) == 1 ? 0 : Violation("destroyed an event twice");
   };
   t.record = counted([this](DeviceEvent event, DeviceStream stream) {

@@ -1,20 +1,25 @@
 // A mocked driver table, named so: device memory is host memory, streams are queues that move only
 // when an event is queried. It holds its caller to the rules of the real one, and fails any call on
-// request. For tests of host code; nothing here says that a kernel is right.
+// request. Threads may share it, one call at a time. For tests of host code; nothing here says that
+// a kernel is right.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/driver.h"
 
 namespace pulse {
 
-// One device seen by one thread. Must outlive what was made through its table.
+// One device. The thread of the first call counts as having selected it; every other one must
+// (set_device) before it makes calls. Must outlive what was made through its table.
 class MockedDevice {
  public:
   // The table. Call `fail_at` (counting from 0, release and destroy calls not counted) returns
@@ -35,6 +40,8 @@ class MockedDevice {
   void Progress();
   // Counts a call of another table of this device (NCCL's), so that FailCall covers it too.
   DeviceCode Count();
+  // Nobody else makes a call, and nothing moves, while it is held.
+  std::unique_lock<std::recursive_mutex> Lock() const { return std::unique_lock(mutex_); }
 
   // What was made and not given back; broken rules ("copy from pageable memory"), in words.
   uint64_t live() const;
@@ -56,6 +63,8 @@ class MockedDevice {
   bool Contains(const void* at, uint64_t bytes, bool pinned) const;
   DeviceCode Violation(std::string what);
 
+  mutable std::recursive_mutex mutex_;
+  std::set<std::thread::id> selected_by_;
   std::map<const uint8_t*, Allocation> allocations_;
   std::map<void*, std::unique_ptr<Stream>> streams_;
   std::map<void*, std::unique_ptr<Event>> events_;

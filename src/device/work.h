@@ -87,6 +87,8 @@ class DeviceWork {
   Status Did(DeviceCode code, std::string_view what) const {
     return DeviceStatus(*driver_, code, what);
   }
+  // What is enqueued here from now on runs after what is on the other's stream by now.
+  Status Follow(const DeviceWork& other);
   // Until everything enqueued so far has run.
   Status Wait(Deadline deadline);
 

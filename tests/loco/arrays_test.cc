@@ -1,5 +1,8 @@
 // The loop's arrays in host memory, and on a mocked device whose kernels are the device's bodies
 // run on the host; on CUDA: tests/gpu/arrays_gpu_test.cc.
+#include <atomic>
+#include <thread>
+
 #include "tests/loco/arrays_conformance.h"
 #include "tests/loco/device_world.h"
 
@@ -31,8 +34,8 @@ TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors
     // What was moved so far, without the theta that this observer asked for.
     const uint64_t theta = state.round * state.theta.size() * sizeof(float);
     if (report == nullptr) {
-      down_at_start = arrays->work().bytes_down();
-      up_at_start = arrays->work().bytes_up();
+      down_at_start = arrays->bytes_down();
+      up_at_start = arrays->bytes_up();
       return OkStatus();
     }
     payload += report->traffic.contribution;
@@ -40,8 +43,8 @@ TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors
     // Below a chunk for each of theta's and b's tensors, and block by block some numbers.
     const uint64_t tensors = 2 * LlmLikeTensors(2'000'000).size();
     const uint64_t small = rounds * (tensors * (uint64_t{1} << 20) + 4096);
-    EXPECT_LE(arrays->work().bytes_down() - down_at_start - theta, payload + small);
-    EXPECT_LE(arrays->work().bytes_up() - up_at_start, payload + rounds * 4096);
+    EXPECT_LE(arrays->bytes_down() - down_at_start - theta, payload + small);
+    EXPECT_LE(arrays->bytes_up() - up_at_start, payload + rounds * 4096);
     return OkStatus();
   };
   RunJobOrFail(job);
@@ -49,17 +52,95 @@ TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors
 }
 
 TEST(DeviceArrays, RefuseWhatTheyDoNotDoYet) {
-  for (const bool micro_batches : {true, false}) {
-    Job job;
-    job.ranks = 2;
-    job.synthetic.tensors = SmallTensors();
-    job.arrays = EmulatedArrays;
-    job.options.micro_batches = 2;
-    if (!micro_batches) job.options.ranks_per_trainer = 2;
-    for (const RankResult& result : RunJob(job)) {
-      EXPECT_TRUE(absl::IsUnimplemented(result.status)) << result.status;
-    }
+  Job job;
+  job.ranks = 2;
+  job.synthetic.tensors = SmallTensors();
+  job.arrays = EmulatedArrays;
+  job.options.micro_batches = 2;
+  job.options.ranks_per_trainer = 2;
+  for (const RankResult& result : RunJob(job)) {
+    EXPECT_TRUE(absl::IsUnimplemented(result.status)) << result.status;
   }
+}
+
+// Blocks until it is so; false where it isn't within a time that only a failing test takes.
+bool Until(const std::function<bool()>& is_so) {
+  const RealClock clock;
+  for (const Deadline deadline = Deadline::After(clock, 20'000); !deadline.Expired();) {
+    if (is_so()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+// Calls `before` at the beginning of every all-gather.
+class WatchedCommunicator final : public Communicator {
+ public:
+  WatchedCommunicator(std::unique_ptr<Communicator> inner,
+                      std::function<void(ByteView mine)> before)
+      : inner_(std::move(inner)), before_(std::move(before)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& HostOf(int rank) const override { return inner_->HostOf(rank); }
+  uint64_t BytesReceived() const override { return inner_->BytesReceived(); }
+  Status AllGather(ByteView mine, std::vector<Bytes>& all, Deadline deadline) override {
+    before_(mine);
+    return inner_->AllGather(mine, all, deadline);
+  }
+  Status AllToAll(std::span<const ByteView> to, std::vector<Bytes>& from,
+                  Deadline deadline) override {
+    return inner_->AllToAll(to, from, deadline);
+  }
+  Status Broadcast(int root, Bytes& data, Deadline deadline) override {
+    return inner_->Broadcast(root, data, deadline);
+  }
+  Status Barrier(Deadline deadline) override { return inner_->Barrier(deadline); }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  std::function<void(ByteView)> before_;
+};
+
+// Three segments: the transfer of each waits for the next one's encoding, and the decoding of each
+// for the next one's transfer.
+TEST(DeviceArrays, EncodeTheNextSegmentAndDecodeTheLastWhileOneIsOnItsWay) {
+  constexpr int kSegments = 3;
+  std::atomic<int> encoded = 0, sent = 0, decoded = 0;
+  Job job;
+  job.synthetic.tensors = LlmLikeTensors(2'200'000);
+  job.options.rounds = 1;
+  job.options.local_steps = 1;
+  job.options.gate_open = true;  // enough entries to be cut into segments, each a block
+  job.options.exchange = ExchangeKind::kSparseAllGather;
+  job.wrap = [&](int, std::unique_ptr<Communicator> inner) {
+    return std::make_unique<WatchedCommunicator>(std::move(inner), [&](ByteView mine) {
+      constexpr size_t kSmallestUpdate = 10'000;  // what else is gathered is smaller
+      if (mine.size() < kSmallestUpdate) return;
+      const int next = std::min(++sent + 1, kSegments);
+      EXPECT_TRUE(Until([&] { return encoded >= next; }));
+    });
+  };
+  job.arrays = [&](int, Trainer& trainer) -> MakeArrays {
+    const auto world = std::make_shared<EmulatedRank>(trainer, false);
+    world->kernels.sparse_small_encode = [&, encode = world->kernels.sparse_small_encode](
+                                             const kernels::SparseSmallEncodeOp& op, auto... rest) {
+      if (op.out != nullptr) ++encoded;
+      return encode(op, rest...);
+    };
+    world->kernels.sparse_small_decode = [&, decode = world->kernels.sparse_small_decode](
+                                             const auto& op, auto... rest) {
+      const int next = std::min(++decoded + 1, kSegments);
+      EXPECT_TRUE(Until([&] { return sent >= next; }));
+      return decode(op, rest...);
+    };
+    return [world](const ArraysParts& parts) -> StatusOr<std::unique_ptr<Arrays>> {
+      return DeviceArrays::Make(parts,
+                                {world->driver, world->kernels, world->trainer, world->clock});
+    };
+  };
+  RunJobOrFail(job);
+  EXPECT_EQ(sent, kSegments);
+  EXPECT_EQ(decoded, kSegments);
 }
 
 // Every failing call of the device ends the run with an error, and nothing stays behind.

@@ -67,6 +67,7 @@ bool MockedNccl::Run(std::vector<Message>& messages) {
 }
 
 NcclCode MockedNccl::GiveBack(bool abort) {
+  const auto lock = device_.Lock();
   if (live_ != 1) return Violation("gave back a communicator that is not there");
   live_ = 0;
   aborts_ += abort ? 1 : 0;
@@ -78,6 +79,7 @@ NcclTable MockedNccl::Table() {
   // A failing call returns the code that the device was told, which need not be one of CUDA's.
   const auto counted = [this](auto body) {
     return [this, body](auto... args) -> NcclCode {
+      const auto lock = device_.Lock();
       const NcclCode code = device_.Count();
       return code != 0 ? code : body(args...);
     };
@@ -104,6 +106,7 @@ NcclTable MockedNccl::Table() {
   });
   // Never left out by failing: NCCL's group state belongs to the thread.
   t.group_end = [this] {
+    const auto lock = device_.Lock();
     if (!in_group_) return Violation("the end of no group");
     in_group_ = false;
     const NcclCode code = device_.Count();

@@ -22,13 +22,16 @@ StatusOr<std::unique_ptr<DeviceArrays>> DeviceArrays::Make(const ArraysParts& pa
   }
   PULSE_ASSIGN_OR_RETURN(DeviceWork work,
                          DeviceWork::Open(deps.driver, deps.clock, options.staging));
-  std::unique_ptr<DeviceArrays> arrays(new DeviceArrays(parts, deps, options, std::move(work)));
+  PULSE_ASSIGN_OR_RETURN(DeviceWork encoding,
+                         DeviceWork::Open(deps.driver, deps.clock, options.staging));
+  std::unique_ptr<DeviceArrays> arrays(
+      new DeviceArrays(parts, deps, options, std::move(work), std::move(encoding)));
   PULSE_RETURN_IF_ERROR(Annotate(arrays->Allocate(), "arrays on the device"));
   return arrays;
 }
 
 DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
-                           const DeviceOptions& options, DeviceWork work)
+                           const DeviceOptions& options, DeviceWork work, DeviceWork encoding)
     : options_(parts.options),
       device_options_(options),
       kernels_(deps.kernels),
@@ -39,9 +42,10 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       trainer_index_(parts.trainer_index),
       trainers_(parts.trainers),
       work_(std::move(work)),
+      encoding_(std::move(encoding)),
       digests_(work_, kernels_),
-      sum_({work_, kernels_, parts.peers, deps.peers, GroupBySite(options_.sites, trainers_),
-            parts.kernels, options_.exchange_memory_bytes}),
+      sum_({work_, encoding_, kernels_, parts.peers, deps.peers,
+            GroupBySite(options_.sites, trainers_), parts.kernels, options_.exchange_memory_bytes}),
       exchange_(parts.peers, parts.kernels, ExchangeOptionsFor(options_, trainers_)),
       state_(State::Zero(options_.mode, masters_.elements())) {}
 

@@ -70,11 +70,14 @@ class DeviceArrays final : public Arrays {
   // For who publishes from the device. Between rounds.
   DeviceSpan<const float> theta() const { return theta_; }
   DeviceWork& work() { return work_; }
+  // Over the bus so far.
+  uint64_t bytes_up() const { return work_.bytes_up() + encoding_.bytes_up(); }
+  uint64_t bytes_down() const { return work_.bytes_down() + encoding_.bytes_down(); }
   const kernels::DeviceKernels& kernels() const { return kernels_; }
 
  private:
   DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps, const DeviceOptions& options,
-               DeviceWork work);
+               DeviceWork work, DeviceWork encoding);
 
   Status Allocate();
   // Calls visit(host array, device array) for theta, w, m, v, e, b, as far as the mode has them.
@@ -104,6 +107,7 @@ class DeviceArrays final : public Arrays {
   const std::vector<ViewRun>& view_runs_;
   uint32_t trainer_index_, trainers_;
   DeviceWork work_;
+  DeviceWork encoding_;  // of this round's entries, beside work_
   DeviceDigests digests_;
   DeviceSum sum_;
   AdaptiveExchange exchange_;

@@ -1,6 +1,7 @@
 #include "loco/device/device_sum.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "loco/exchange/payload.h"
 
@@ -8,12 +9,15 @@ namespace pulse::loco {
 
 DeviceSum::DeviceSum(const DeviceSumParts& parts)
     : work_(parts.work),
+      encoding_(parts.encoding),
       kernels_(parts.kernels),
       peers_(parts.peers),
       peers_on_device_(parts.peers_on_device),
       sites_(parts.sites),
-      coder_(work_, kernels_),
-      seals_(work_, kernels_),
+      encoder_(encoding_, kernels_),
+      decoder_(work_, kernels_),
+      sealer_(encoding_, kernels_),
+      opener_(work_, kernels_),
       segments_(peers_, parts.host_kernels, parts.sites, parts.memory_bytes) {}
 
 StatusOr<bool> DeviceSum::Sum(const DeviceUpdate* mine, const AgreedRound& round,
@@ -30,18 +34,47 @@ StatusOr<bool> DeviceSum::Sum(const DeviceUpdate* mine, const AgreedRound& round
   if (borders->size() > 1 && std::any_of(borders->begin(), std::prev(borders->end()), in_a_block)) {
     return false;
   }
+  // Of the entries and theta, which the other stream may still be writing.
+  PULSE_RETURN_IF_ERROR(encoding_.Follow(work_));
   if (mine != nullptr) {
-    PULSE_RETURN_IF_ERROR(coder_.Measure(round.codec, *mine, theta, deadline));
+    PULSE_RETURN_IF_ERROR(encoder_.Measure(round.codec, *mine, theta, deadline));
   }
-  for (size_t i = 0; i + 1 < borders->size(); ++i) {
-    segment_.begin = (*borders)[i];
-    segment_.length = (*borders)[i + 1] - segment_.begin;
-    PULSE_RETURN_IF_ERROR(Encode(mine, round, segment_, deadline));
-    PULSE_RETURN_IF_ERROR(Transfer(round, segment_, deadline));
-    PULSE_RETURN_IF_ERROR(Fold(round, segment_, theta.subspan(segment_.begin, segment_.length),
-                               sum.subspan(segment_.begin, segment_.length), deadline));
-  }
+  PULSE_RETURN_IF_ERROR(SumSegments(mine, round, *borders, theta, sum, deadline));
   return true;
+}
+
+Status DeviceSum::SumSegments(const DeviceUpdate* mine, const AgreedRound& round,
+                              const std::vector<uint64_t>& borders, DeviceSpan<const float> theta,
+                              DeviceSpan<float> sum, Deadline deadline) {
+  const DeviceDriver& driver = work_.driver();
+  int device = 0;
+  PULSE_RETURN_IF_ERROR(work_.Did(driver.get_device(&device), "asking for the device"));
+  const auto select = [&] { return work_.Did(driver.set_device(device), "selecting the device"); };
+  // Messages stay in their slots.
+  std::mutex
+      encoding;  // the pipeline may start a segment's work before that of the one before ends
+  const auto encode = [&](size_t i, Messages) -> StatusOr<Messages> {
+    const std::scoped_lock one_at_a_time(encoding);
+    PULSE_RETURN_IF_ERROR(select());
+    Segment& segment = SlotOf(i);
+    segment.begin = borders[i];
+    segment.length = borders[i + 1] - borders[i];
+    PULSE_RETURN_IF_ERROR(Encode(mine, round, segment, deadline));
+    return Messages();
+  };
+  size_t sent = 0;
+  const auto gather = [&](Messages) -> StatusOr<Messages> {
+    PULSE_RETURN_IF_ERROR(Transfer(round, SlotOf(sent++), deadline));
+    return Messages();
+  };
+  const auto fold = [&](size_t i, Messages) -> Status {
+    PULSE_RETURN_IF_ERROR(select());
+    const Segment& segment = SlotOf(i);
+    return Fold(round, segment, theta.subspan(segment.begin, segment.length),
+                sum.subspan(segment.begin, segment.length), deadline);
+  };
+  const Stage stages[] = {{encode, gather}};
+  return RunPipeline(borders.size() - 1, stages, fold);
 }
 
 Status DeviceSum::Encode(const DeviceUpdate* mine, const AgreedRound& round, Segment& segment,
@@ -51,7 +84,7 @@ Status DeviceSum::Encode(const DeviceUpdate* mine, const AgreedRound& round, Seg
   if (mine == nullptr || segment.length == 0) return OkStatus();
   const uint64_t first = segment.begin / kSparseBlockElements;
   PULSE_ASSIGN_OR_RETURN(segment.payload,
-                         coder_.Encode(first, first + SparseBlocksFor(segment.length), deadline));
+                         encoder_.Encode(first, first + SparseBlocksFor(segment.length), deadline));
   return OkStatus();
 }
 
@@ -61,18 +94,18 @@ Status DeviceSum::EncodeOnDevice(const DeviceUpdate* mine, Segment& segment, Dea
   if (mine != nullptr && segment.length > 0) {
     const uint64_t first = segment.begin / kSparseBlockElements;
     PULSE_ASSIGN_OR_RETURN(
-        message, coder_.EncodeOnDevice(first, first + SparseBlocksFor(segment.length), kSeal,
-                                       segment.outbox, deadline));
+        message, encoder_.EncodeOnDevice(first, first + SparseBlocksFor(segment.length), kSeal,
+                                         segment.outbox, deadline));
   } else {
-    PULSE_ASSIGN_OR_RETURN(message, segment.outbox.Get<uint8_t>(work_.driver(), kSeal));
+    PULSE_ASSIGN_OR_RETURN(message, segment.outbox.Get<uint8_t>(encoding_.driver(), kSeal));
   }
-  PULSE_RETURN_IF_ERROR(seals_.Seal(message, deadline));
+  PULSE_RETURN_IF_ERROR(sealer_.Seal(message, deadline));
   segment.sent = message;
   if (segment.ready.get().handle == nullptr) {
-    PULSE_ASSIGN_OR_RETURN(segment.ready, OwnedEvent::Open(work_.driver()));
+    PULSE_ASSIGN_OR_RETURN(segment.ready, OwnedEvent::Open(encoding_.driver()));
   }
-  return work_.Did(work_.driver().record(segment.ready.get(), work_.stream()),
-                   "recording an event");
+  return encoding_.Did(encoding_.driver().record(segment.ready.get(), encoding_.stream()),
+                       "recording an event");
 }
 
 Status DeviceSum::Transfer(const AgreedRound& round, Segment& segment, Deadline deadline) {
@@ -100,17 +133,17 @@ StatusOr<DeviceUpdate> DeviceSum::Decode(uint32_t trainer, const AgreedRound& ro
                                          const Segment& segment, DeviceSpan<const float> theta,
                                          Deadline deadline) {
   if (!OnDevice(round)) {
-    return coder_.Decode(round.codec, segment.payloads[trainer], theta, deadline);
+    return decoder_.Decode(round.codec, segment.payloads[trainer], theta, deadline);
   }
   const DeviceMessage sealed = segment.received[trainer];
   const auto sender = static_cast<int>(trainer);
   // A rank's own message has not been anywhere.
   std::optional<DeviceMessage> message = sealed.first(BytesInside(sealed));
   if (sender != peers_.rank()) {
-    PULSE_ASSIGN_OR_RETURN(message, seals_.Open(sealed, deadline));
+    PULSE_ASSIGN_OR_RETURN(message, opener_.Open(sealed, deadline));
     if (!message) return ArrivedDamaged(peers_, sender);
   }
-  return coder_.DecodeOnDevice(round.codec, *message, theta, deadline);
+  return decoder_.DecodeOnDevice(round.codec, *message, theta, deadline);
 }
 
 Status DeviceSum::Fold(const AgreedRound& round, const Segment& segment,

@@ -1,6 +1,8 @@
 // The sparse all-gather with its ends on a device: a trainer's entries are encoded where they lie,
 // and what all sent is decoded and added up there. The bytes between the ranks, and the sum, are
-// those of loco/exchange/sparse_all_gather.h, so ranks of both kinds can be in one job.
+// those of loco/exchange/sparse_all_gather.h, so ranks of both kinds can be in one job. Segments
+// overlap as they do there (loco/exchange/pipeline.h): while one is on its way, the next is encoded
+// on a stream of its own, and the one before is decoded and added.
 #pragma once
 
 #include "codec/device/update_coder.h"
@@ -8,13 +10,15 @@
 #include "collective/device_communicator.h"
 #include "loco/device/device_seals.h"
 #include "loco/exchange/canonical_fold.h"
+#include "loco/exchange/pipeline.h"
 #include "loco/exchange/sparse_all_gather.h"
 
 namespace pulse::loco {
 
 // All references must outlive the sum.
 struct DeviceSumParts {
-  DeviceWork& work;
+  DeviceWork& work;      // decodes and adds
+  DeviceWork& encoding;  // beside it
   const kernels::DeviceKernels& kernels;
   Communicator& peers;  // a CheckedCommunicator ...
   // ... of this one, which takes the bytes where they are encoded (in codec small: fast ends on the
@@ -25,7 +29,7 @@ struct DeviceSumParts {
   uint64_t memory_bytes;
 };
 
-// Not thread-safe.
+// Not thread-safe; it starts threads of its own, which select the caller's device.
 class DeviceSum {
  public:
   explicit DeviceSum(const DeviceSumParts& parts);
@@ -56,9 +60,15 @@ class DeviceSum {
     std::vector<DeviceMessage> received;
   };
 
+  // Segment i of those between borders, where it lies while it is on its way.
+  Segment& SlotOf(size_t i) { return slots_[i % std::size(slots_)]; }
   bool OnDevice(const AgreedRound& round) const {
     return peers_on_device_ != nullptr && round.codec.name == UpdateCodecName::kSmall;
   }
+  Status SumSegments(const DeviceUpdate* mine, const AgreedRound& round,
+                     const std::vector<uint64_t>& borders, DeviceSpan<const float> theta,
+                     DeviceSpan<float> sum, Deadline deadline);
+  // On the encoding stream.
   Status Encode(const DeviceUpdate* mine, const AgreedRound& round, Segment& segment,
                 Deadline deadline);
   Status EncodeOnDevice(const DeviceUpdate* mine, Segment& segment, Deadline deadline);
@@ -73,14 +83,15 @@ class DeviceSum {
                  Deadline deadline);
 
   DeviceWork& work_;
+  DeviceWork& encoding_;
   const kernels::DeviceKernels& kernels_;
   Communicator& peers_;
   DeviceCommunicator* peers_on_device_;
   Sites sites_;
-  DeviceUpdateCoder coder_;
-  DeviceSeals seals_;
+  DeviceUpdateCoder encoder_, decoder_;
+  DeviceSeals sealer_, opener_;
   SparseAllGather segments_;
-  Segment segment_;
+  Segment slots_[SegmentsAtATime(1)];
   DeviceRoom site_sum_;
   Traffic traffic_;
 };
