@@ -130,6 +130,25 @@ TEST_P(ArraysConformance, ATrainerIsDroppedAndTakesItsRoundBack) {
   }
 }
 
+TEST_P(ArraysConformance, MicroBatchesAreAddedAsTheTreeOfTheHost) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDdp}) {
+    for (const uint32_t micro_batches : {2u, 8u}) {
+      Job job = SmallJob(2);
+      job.options.mode = mode;
+      job.options.micro_batches = micro_batches;
+      job.options.inner = GradientSteps();
+      job.synthetic.data = SyntheticData::kCancelling;
+      job.synthetic.non_finite = {{.trainer = 1, .step = 4}};
+      Check(job);
+    }
+  }
+  Job failing = SmallJob(2);
+  failing.options.micro_batches = 4;
+  failing.options.on_trainer_error = OnNonFinite::kDrop;
+  failing.synthetic.errors = {{.trainer = 0, .step = 4}};
+  Check(failing);
+}
+
 TEST_P(ArraysConformance, ATrainersErrorAndWeightsThatDivergeEndTheRun) {
   Job job = SmallJob(2);
   job.synthetic.errors = {{.trainer = 1, .step = 4}};

@@ -16,10 +16,6 @@ StatusOr<std::unique_ptr<DeviceArrays>> DeviceArrays::Make(const ArraysParts& pa
     return Unimplemented("arrays on a device need loco.ranks_per_trainer 1, not {}",
                          parts.options.ranks_per_trainer);
   }
-  if (parts.options.micro_batches != 1) {
-    return Unimplemented("arrays on a device need trainer.micro_batches 1, not {}",
-                         parts.options.micro_batches);
-  }
   PULSE_ASSIGN_OR_RETURN(DeviceWork work,
                          DeviceWork::Open(deps.driver, deps.clock, options.staging));
   PULSE_ASSIGN_OR_RETURN(DeviceWork encoding,
@@ -44,6 +40,7 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       work_(std::move(work)),
       encoding_(std::move(encoding)),
       digests_(work_, kernels_),
+      tree_sum_(work_, kernels_),
       sum_({work_, encoding_, kernels_, parts.peers, deps.peers,
             GroupBySite(options_.sites, trainers_), parts.kernels, options_.exchange_memory_bytes}),
       exchange_(parts.peers, parts.kernels, ExchangeOptionsFor(options_, trainers_)),
@@ -126,15 +123,29 @@ StatusOr<bool> DeviceArrays::IsBelow(DeviceSpan<const float> x, float bound) {
   return unbounded == 0;
 }
 
-// As InnerPhase's, of one rank and one micro-batch.
-Status DeviceArrays::CallTrainer(uint64_t step_in_round, DeviceSpan<const float> weights,
+// As InnerPhase::ComputeGradient, of one rank.
+Status DeviceArrays::ComputeGradient(uint64_t step_in_round, DeviceSpan<const float> weights,
+                                     InnerResult& result) {
+  const uint32_t micro_batches = options_.micro_batches;
+  tree_sum_.Start();
+  for (uint32_t i = 0; i < micro_batches; ++i) {
+    const LocalStep at = {.trainer = trainer_index_,
+                          .trainers = trainers_,
+                          .round = state_.round,
+                          .step = state_.round * options_.local_steps + step_in_round,
+                          .micro_batch = i,
+                          .micro_batches = micro_batches};
+    PULSE_RETURN_IF_ERROR(CallTrainer(at, weights, result));
+    if (!result.finite) return OkStatus();
+    if (micro_batches > 1) PULSE_RETURN_IF_ERROR(tree_sum_.Add(scratch_));
+  }
+  if (micro_batches > 1) PULSE_RETURN_IF_ERROR(tree_sum_.Finish(scratch_));
+  PULSE_ASSIGN_OR_RETURN(result.finite, IsBelow(scratch_, kGradientBound));
+  return OkStatus();
+}
+
+Status DeviceArrays::CallTrainer(const LocalStep& at, DeviceSpan<const float> weights,
                                  InnerResult& result) {
-  const LocalStep at = {.trainer = trainer_index_,
-                        .trainers = trainers_,
-                        .round = state_.round,
-                        .step = state_.round * options_.local_steps + step_in_round,
-                        .micro_batch = 0,
-                        .micro_batches = 1};
   const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
   auto figures = trainer_.Gradient(at, weights, global ? DeviceSpan<const float>(theta_) : weights,
                                    scratch_, work_.stream());
@@ -147,7 +158,6 @@ Status DeviceArrays::CallTrainer(uint64_t step_in_round, DeviceSpan<const float>
     return OkStatus();
   }
   for (const auto& [name, value] : *figures) result.metrics[name] += value;
-  PULSE_ASSIGN_OR_RETURN(result.finite, IsBelow(scratch_, kGradientBound));
   return OkStatus();
 }
 
@@ -164,7 +174,7 @@ StatusOr<InnerResult> DeviceArrays::TakeLocalSteps() {
   step_before_ = state_.step;
   InnerResult result;
   for (uint64_t step = 0; step < options_.local_steps; ++step) {
-    PULSE_RETURN_IF_ERROR(CallTrainer(step, w_, result));
+    PULSE_RETURN_IF_ERROR(ComputeGradient(step, w_, result));
     if (!result.finite) return result;
     PULSE_RETURN_IF_ERROR(AdamW(w_));
   }
@@ -186,7 +196,7 @@ Status DeviceArrays::BeginDdpRound() {
 
 StatusOr<InnerResult> DeviceArrays::TakeGradient(uint64_t step_in_round) {
   InnerResult result;
-  PULSE_RETURN_IF_ERROR(CallTrainer(step_in_round, theta_, result));
+  PULSE_RETURN_IF_ERROR(ComputeGradient(step_in_round, theta_, result));
   return result;
 }
 

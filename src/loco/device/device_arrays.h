@@ -12,6 +12,7 @@
 #include "loco/arrays.h"
 #include "loco/device/device_digests.h"
 #include "loco/device/device_sum.h"
+#include "loco/device/device_tree_sum.h"
 #include "loco/exchange/adaptive.h"
 #include "trainer/device_trainer.h"
 
@@ -34,11 +35,11 @@ struct DeviceDeps {
   DeviceCommunicator* peers = nullptr;
 };
 
-// One trainer a rank, whole batches. Device memory: 36 bytes a parameter in pulseloco, gate
-// scratch, and what the entries of a round and their coding take.
+// One trainer a rank. Device memory: 36 bytes a parameter in pulseloco, 4 more for each doubling of
+// micro-batches, gate scratch, and what the entries of a round and their coding take.
 class DeviceArrays final : public Arrays {
  public:
-  // kUnimplemented for several ranks a trainer or micro-batches; kResourceExhausted.
+  // kUnimplemented for several ranks a trainer; kResourceExhausted.
   static StatusOr<std::unique_ptr<DeviceArrays>> Make(const ArraysParts& parts,
                                                       const DeviceDeps& deps,
                                                       const DeviceOptions& options = {});
@@ -83,7 +84,9 @@ class DeviceArrays final : public Arrays {
   // Calls visit(host array, device array) for theta, w, m, v, e, b, as far as the mode has them.
   template <typename Visit>
   Status ForEachArray(Visit visit);
-  Status CallTrainer(uint64_t step_in_round, DeviceSpan<const float> weights, InnerResult& result);
+  Status ComputeGradient(uint64_t step_in_round, DeviceSpan<const float> weights,
+                         InnerResult& result);
+  Status CallTrainer(const LocalStep& at, DeviceSpan<const float> weights, InnerResult& result);
   Status AdamW(DeviceSpan<float> w);
   StatusOr<bool> IsBelow(DeviceSpan<const float> x, float bound);
   Status ClearCount();
@@ -109,6 +112,7 @@ class DeviceArrays final : public Arrays {
   DeviceWork work_;
   DeviceWork encoding_;  // of this round's entries, beside work_
   DeviceDigests digests_;
+  DeviceTreeSum tree_sum_;  // of micro-batches
   DeviceSum sum_;
   AdaptiveExchange exchange_;
   State state_;
