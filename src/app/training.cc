@@ -6,7 +6,6 @@
 
 #include "app/agree.h"
 #include "app/loco_options.h"
-#include "app/nccl_plugin.h"
 #include "app/parts.h"
 #include "app/run_publisher.h"
 #include "app/site_map.h"
@@ -167,7 +166,7 @@ Status PrepareDevice(Rank& rank, const TrainingDeps& deps) {
   rank.device_trainer =
       std::make_unique<DeviceSyntheticTrainer>(*synthetic, rank.cuda->kernels.synthetic_gradient);
   if (wants_nccl) {
-    PULSE_ASSIGN_OR_RETURN(rank.nccl, LoadNccl());
+    PULSE_ASSIGN_OR_RETURN(rank.nccl, deps.load_nccl());
   }
   return OkStatus();
 }

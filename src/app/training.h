@@ -9,6 +9,7 @@
 #include "app/config.h"
 #include "app/console.h"
 #include "app/cuda_parts.h"
+#include "app/nccl_plugin.h"
 #include "collective/communicator.h"
 #include "core/status.h"
 #include "store/filesystem.h"
@@ -28,6 +29,8 @@ struct TrainingDeps {
   bool resume = false;  // continue the run of the folder, if there is one
   // For device cuda: of a rank's number on its host; called by its thread.
   std::function<StatusOr<Cuda>(uint64_t rank_on_host)> open_cuda = OpenCuda;
+  // For loco.inside_sites nccl; called by the rank's thread.
+  std::function<StatusOr<NcclTable>()> load_nccl = LoadNccl;
 };
 
 // Collective. What can go wrong before the first round (a bad option, no dictionary, an unwritable

@@ -2,28 +2,54 @@
 // run on the CPU leaves: digests of theta, versions, final weights, and every byte of every delta.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "app/training.h"
 #include "collective/in_process.h"
+#include "collective/nccl/mocked_nccl.h"
 #include "device/mocked_device.h"
 #include "kernels/cuda/emulated_kernels.h"
 #include "store/temporary_folder.h"
+#include "tests/app/in_process_groups.h"
 #include "trainer/synthetic.h"
 
 namespace pulse {
 namespace {
 
-constexpr size_t kRanks = 2;
-
 struct Outcome {
   std::map<uint64_t, std::string> theta, versions;  // by round
   std::map<std::string, Bytes> payloads;            // deltas and anchors, by number and name
   Bytes final_weights;
+};
+
+// What the ranks of each site share: their group on the host, and what their mocked NCCLs meet in.
+class Sites {
+ public:
+  // site_of[r]: the site of rank r.
+  explicit Sites(std::vector<size_t> site_of) : site_of_(std::move(site_of)) {
+    for (size_t r = 0; r < site_of_.size(); ++r) {
+      auto& fabric = fabrics_[site_of_[r]];
+      if (fabric != nullptr) continue;
+      fabric = std::make_shared<MockedFabric>();
+      fabric->tamper = [this](int, int, Bytes& message) { bytes_ += message.size(); };
+    }
+  }
+
+  std::shared_ptr<MockedFabric> FabricOf(size_t rank) { return fabrics_.at(site_of_[rank]); }
+  uint64_t bytes() const { return bytes_; }  // that went over NCCL
+  InProcessGroups& groups() { return groups_; }
+
+ private:
+  const std::vector<size_t> site_of_;
+  std::map<size_t, std::shared_ptr<MockedFabric>> fabrics_;
+  InProcessGroups groups_;
+  std::atomic<uint64_t> bytes_ = 0;
 };
 
 class TrainingOnADevice : public testing::Test {
@@ -42,14 +68,16 @@ class TrainingOnADevice : public testing::Test {
     return *config;
   }
 
-  // The status of each rank.
-  std::vector<Status> Train(const RunConfig& config, bool resume = false) {
-    auto group = MakeInProcessGroup(kRanks).value();
-    std::vector<Status> results(kRanks);
+  // The status of each of `ranks`. sites: where their NCCLs, mocked, meet.
+  std::vector<Status> Train(const RunConfig& config, bool resume = false, size_t ranks = 2,
+                            Sites* sites = nullptr) {
+    auto group = MakeInProcessGroup(static_cast<int>(ranks)).value();
+    std::vector<Status> results(ranks);
     std::vector<std::thread> threads;
-    for (size_t r = 0; r < kRanks; ++r) {
+    for (size_t r = 0; r < ranks; ++r) {
       threads.emplace_back([&, r, communicator = std::move(group[r])] {
         MockedDevice device;
+        std::optional<MockedNccl> nccl;
         {
           const std::atomic<bool> never = false;
           const Console console = {.progress = ShowProgress::kNever, .clock = &clock_};
@@ -57,7 +85,20 @@ class TrainingOnADevice : public testing::Test {
           deps.open_cuda = [&](uint64_t) {
             return Cuda{device.Table(), kernels::EmulatedKernels(device)};
           };
+          if (sites != nullptr) {
+            deps.open_group = [&](const std::vector<int>& members) {
+              return sites->groups().Open(static_cast<int>(r), members);
+            };
+            deps.load_nccl = [&]() -> StatusOr<NcclTable> {
+              if (without_nccl_) return Unimplemented("no NCCL");
+              return nccl.emplace(sites->FabricOf(r), device).Table();
+            };
+          }
           results[r] = RunTraining(config, deps);
+        }
+        if (nccl) {
+          EXPECT_EQ(nccl->live(), 0);
+          EXPECT_TRUE(nccl->violations().empty()) << nccl->violations().front();
         }
         EXPECT_EQ(device.live(), 0u);
         EXPECT_TRUE(device.violations().empty()) << device.violations().front();
@@ -108,6 +149,7 @@ class TrainingOnADevice : public testing::Test {
 
   std::unique_ptr<Filesystem> fs_ = MakePosixFilesystem();
   RealClock clock_;
+  bool without_nccl_ = false;
 };
 
 TEST_F(TrainingOnADevice, LeavesWhatTheRunOnTheCpuLeaves) {
@@ -151,10 +193,46 @@ TEST_F(TrainingOnADevice, GoesOnWhereARunOnTheCpuWasLeft) {
   ExpectSame(Read(run), expected);
 }
 
+// Two sites of two trainers, NCCL (mocked) inside them.
+TEST_F(TrainingOnADevice, LeavesTheSameWithNcclInsideSites) {
+  const std::vector<std::string> sites = {"loco.sites=[0, 0, 1, 1]",
+                                          "loco.exchange=sparse-all-gather"};
+  const TemporaryFolder cpu, device;
+  for (const Status& status : Train(ConfigIn(cpu.path() + "/run", sites), false, 4)) {
+    ASSERT_EQ(status, OkStatus());
+  }
+  Sites meeting({0, 0, 1, 1});
+  std::vector<std::string> overrides = sites;
+  overrides.insert(overrides.end(), {"device=cuda", "loco.inside_sites=nccl"});
+  for (const Status& status :
+       Train(ConfigIn(device.path() + "/run", overrides), false, 4, &meeting)) {
+    ASSERT_EQ(status, OkStatus());
+  }
+  const Outcome expected = Read(cpu.path() + "/run");
+  EXPECT_EQ(expected.theta.size(), 4u);
+  ExpectSame(Read(device.path() + "/run"), expected);
+  EXPECT_GT(meeting.bytes(), 10'000u) << "updates went over NCCL";
+}
+
+TEST_F(TrainingOnADevice, EndsWhereNcclIsNotThere) {
+  const TemporaryFolder folder;
+  Sites meeting({0, 0});
+  const RunConfig config =
+      ConfigIn(folder.path() + "/run", {"device=cuda", "loco.inside_sites=nccl"});
+  without_nccl_ = true;
+  for (const Status& status : Train(config, false, 2, &meeting)) {
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/run"));
+}
+
 TEST_F(TrainingOnADevice, SaysWhatItCannotDoBeforeAnythingIsWritten) {
   const TemporaryFolder folder;
   const std::string run = folder.path() + "/run";
-  for (const Status& status : Train(ConfigIn(run, {"device=cuda", "trainer.micro_batches=2"}))) {
+  Sites group({0, 0});
+  const std::vector<std::string> two_ranks = {"device=cuda", "loco.ranks_per_trainer=2",
+                                              "trainer.micro_batches=2"};
+  for (const Status& status : Train(ConfigIn(run, two_ranks), false, 2, &group)) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   }
   EXPECT_FALSE(std::filesystem::exists(run));
