@@ -7,6 +7,7 @@
 #include "kernels/cast_view/cast_view_cuda_op.h"
 #include "kernels/cuda/on_host.h"
 #include "kernels/diff/diff_cuda_op.h"
+#include "kernels/digest/digest_cuda.h"
 #include "kernels/reduce/reduce_cuda_op.h"
 
 namespace pulse::kernels {
@@ -125,11 +126,15 @@ void AddViewKernels(const Emulator& e, DeviceKernels& t) {
   };
   t.chunk_digests = [e](DeviceSpan<const uint8_t> bytes, DeviceSpan<uint8_t> digests,
                         DeviceStream stream) -> DeviceCode {
-    if (bytes.size % kDigestChunkBytes != 0) return kDeviceInvalidValue;
-    return e.Run(stream, [bytes, digests] {
-      for (uint64_t c = 0; c < bytes.size / kDigestChunkBytes; ++c) {
+    const uint64_t chunks = CeilDiv(bytes.size, kDigestChunkBytes);
+    if (BytesHashedOnDevice(bytes.size) != bytes.size || digests.size != 16 * chunks) {
+      return kDeviceInvalidValue;
+    }
+    return e.Run(stream, [bytes, digests, chunks] {
+      for (uint64_t c = 0; c < chunks; ++c) {
+        const uint64_t at = c * kDigestChunkBytes;
         const Digest digest =
-            DigestOf(ByteView(bytes.data + c * kDigestChunkBytes, kDigestChunkBytes));
+            DigestOf(ByteView(bytes.data + at, std::min(kDigestChunkBytes, bytes.size - at)));
         std::copy(digest.bytes.begin(), digest.bytes.end(), digests.data + 16 * c);
       }
     });

@@ -1,10 +1,11 @@
-// XXH3-128 (seed 0) of a piece of exactly 1 MiB, cut up for a warp: the chunk digest of
+// XXH3-128 (seed 0) of a piece of 241 bytes to 1 MiB, cut up for a warp: the chunk digest of
 // core/digest.h. After "xxHash fast digest algorithm", XXH3, in the specification of Yann Collet's
 // xxHash (github.com/Cyan4973/xxHash, doc/xxhash_spec.md); its long-input branch alone.
 //
-// XXH3 adds up 16 stripes of 64 bytes and scrambles, 1,024 times a chunk. The sums are plain 64-bit
-// additions, so the 32 threads of a warp each take 16 bytes of a stripe (two of eight lanes), twice
-// a block of 1,024 bytes; only the scrambles form a chain.
+// XXH3 adds up 16 stripes of 64 bytes and scrambles, block by block of 1,024 bytes; of the last
+// block, which is not scrambled, the whole stripes before its last byte, and the 64 bytes up to it.
+// The sums are plain 64-bit additions, so the 32 threads of a warp each take 16 bytes of a stripe
+// (two of eight lanes), twice a block; only the scrambles form a chain.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,21 @@
 namespace pulse::kernels {
 
 inline constexpr uint64_t kXxh3ChunkBytes = uint64_t{1} << 20;
-inline constexpr uint32_t kXxh3BlockBytes = 1024;
-inline constexpr uint32_t kXxh3Blocks = kXxh3ChunkBytes / kXxh3BlockBytes;
+inline constexpr uint64_t kXxh3ShortestChunk = 241;  // XXH3 treats shorter pieces in other ways
+inline constexpr uint32_t kXxh3BlockBytes = 1024, kXxh3StripeBytes = 64;
 inline constexpr uint32_t kXxh3Halves = 2;  // a warp reads half a block at once: 32 * 16 bytes
+
+// How a piece of so many bytes goes.
+struct Xxh3Plan {
+  uint32_t blocks;   // that are scrambled
+  uint32_t stripes;  // behind them, without the last
+  uint32_t last;     // where the last stripe begins
+
+  PULSE_HOST_DEVICE explicit Xxh3Plan(uint64_t bytes)
+      : blocks(static_cast<uint32_t>((bytes - 1) / kXxh3BlockBytes)),
+        stripes(static_cast<uint32_t>((bytes - 1) % kXxh3BlockBytes / kXxh3StripeBytes)),
+        last(static_cast<uint32_t>(bytes - kXxh3StripeBytes)) {}
+};
 
 // The default secret of XXH3, as little-endian words. Passed to kernels by value.
 struct Xxh3Secret {
@@ -59,18 +72,18 @@ struct Xxh3Lanes {
 
 // Thread `thread` (0 to 31) of a warp: lanes 2 * pair and 2 * pair + 1 of every eighth stripe.
 struct Xxh3Thread {
-  uint32_t pair;
+  uint32_t pair, stripe;
   uint64_t stripe_secret[kXxh3Halves][2], scramble_secret[2], last_secret[2];
 
-  PULSE_HOST_DEVICE Xxh3Thread(const Xxh3Secret& secret, uint32_t thread) : pair(thread % 4) {
+  PULSE_HOST_DEVICE Xxh3Thread(const Xxh3Secret& secret, uint32_t thread)
+      : pair(thread % 4), stripe(thread / 4) {
     for (uint32_t i = 0; i < 2; ++i) {
       const uint32_t lane = 2 * pair + i;
       for (uint32_t half = 0; half < kXxh3Halves; ++half) {
-        stripe_secret[half][i] = secret.words[8 * half + thread / 4 + lane];
+        stripe_secret[half][i] = secret.words[8 * half + stripe + lane];
       }
       scramble_secret[i] = secret.words[16 + lane];
-      // The chunk's very last stripe is read with a secret of its own.
-      last_secret[i] = thread / 4 == 7 ? secret.At(121 + 8 * lane) : stripe_secret[1][i];
+      last_secret[i] = secret.At(121 + 8 * lane);
     }
   }
 
@@ -92,10 +105,26 @@ struct Xxh3Thread {
   }
 
   // This thread's part of the sums of a block.
-  PULSE_HOST_DEVICE Xxh3Lanes Part(const Pack<uint64_t, 2> data[kXxh3Halves], bool last) const {
+  PULSE_HOST_DEVICE Xxh3Lanes Part(const Pack<uint64_t, 2> data[kXxh3Halves]) const {
     Xxh3Lanes part;
-    part.Accumulate(data[0], stripe_secret[0]);
-    part.Accumulate(data[1], last ? last_secret : stripe_secret[1]);
+    for (uint32_t half = 0; half < kXxh3Halves; ++half) {
+      part.Accumulate(data[half], stripe_secret[half]);
+    }
+    return part;
+  }
+  // The same of what follows the scrambled blocks of the piece that begins at `piece`. load(at): 16
+  // bytes there, where stripes begin; load_last: anywhere.
+  template <typename Load, typename LoadLast>
+  PULSE_HOST_DEVICE Xxh3Lanes LastPart(const Xxh3Plan& plan, const uint8_t* piece, Load load,
+                                       LoadLast load_last) const {
+    Xxh3Lanes part;
+    for (uint32_t half = 0; half < kXxh3Halves; ++half) {
+      const uint32_t s = 8 * half + stripe;
+      if (s >= plan.stripes) continue;
+      const uint64_t at = uint64_t{plan.blocks} * kXxh3BlockBytes + s * kXxh3StripeBytes;
+      part.Accumulate(load(piece + at + 16 * pair), stripe_secret[half]);
+    }
+    if (stripe == 0) part.Accumulate(load_last(piece + plan.last + 16 * pair), last_secret);
     return part;
   }
 
@@ -107,10 +136,9 @@ struct Xxh3Thread {
     return (a * b) ^ HighProduct(a, b);
   }
 
-  // From the sum over the pairs to that half of the digest.
-  PULSE_HOST_DEVICE static uint64_t Finished(uint64_t merged, int which) {
-    uint64_t h =
-        merged + (which == 0 ? kXxh3ChunkBytes * kPrime64_1 : ~(kXxh3ChunkBytes * kPrime64_2));
+  // From the sum over the pairs to that half of the digest of so many bytes.
+  PULSE_HOST_DEVICE static uint64_t Finished(uint64_t merged, int which, uint64_t bytes) {
+    uint64_t h = merged + (which == 0 ? bytes * kPrime64_1 : ~(bytes * kPrime64_2));
     h ^= h >> 37;
     h *= 0x165667919E3779F9;
     return h ^ h >> 32;

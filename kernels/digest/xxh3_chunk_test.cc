@@ -21,22 +21,23 @@ Digest Canonical(uint64_t high, uint64_t low) {
 
 // What the warp of digest_cuda.cu does, its threads one after the other.
 template <typename Word>
-Digest OnHost(const uint8_t* bytes) {
+Digest OnHost(const uint8_t* bytes, uint64_t length = kXxh3ChunkBytes) {
   const Xxh3Secret secret;
+  const Xxh3Plan plan(length);
   std::vector<Xxh3Thread> threads;
   for (uint32_t t = 0; t < 32; ++t) threads.emplace_back(secret, t);
   Xxh3Lanes pairs[4];
   for (uint32_t pair = 0; pair < 4; ++pair) pairs[pair] = threads[pair].Start();
-  for (uint32_t block = 0; block < kXxh3Blocks; ++block) {
-    const bool last = block == kXxh3Blocks - 1;
+  for (uint32_t block = 0; block < plan.blocks; ++block) {
     for (uint32_t t = 0; t < 32; ++t) {
       const uint8_t* from = bytes + block * kXxh3BlockBytes + t * 16;
       const Pack<uint64_t, 2> data[] = {LoadXxh3Data<Word>(from), LoadXxh3Data<Word>(from + 512)};
-      pairs[t % 4].Add(threads[t].Part(data, last));
+      pairs[t % 4].Add(threads[t].Part(data));
     }
-    for (uint32_t pair = 0; pair < 4 && !last; ++pair) {
-      pairs[pair].Scramble(threads[pair].scramble_secret);
-    }
+    for (uint32_t pair = 0; pair < 4; ++pair) pairs[pair].Scramble(threads[pair].scramble_secret);
+  }
+  for (uint32_t t = 0; t < 32; ++t) {
+    pairs[t % 4].Add(threads[t].LastPart(plan, bytes, LoadXxh3Data<Word>, LoadXxh3Data<uint8_t>));
   }
   uint64_t merged[2] = {0, 0};
   for (uint32_t pair = 0; pair < 4; ++pair) {
@@ -44,7 +45,8 @@ Digest OnHost(const uint8_t* bytes) {
       merged[which] += threads[pair].Merged(secret, pairs[pair], which);
     }
   }
-  return Canonical(Xxh3Thread::Finished(merged[1], 1), Xxh3Thread::Finished(merged[0], 0));
+  return Canonical(Xxh3Thread::Finished(merged[1], 1, length),
+                   Xxh3Thread::Finished(merged[0], 0, length));
 }
 
 TEST(Xxh3Chunk, TheMathsOfTheCudaBodyGivesTheDigestOfXxhash) {
@@ -68,6 +70,21 @@ TEST(Xxh3Chunk, ReadsChunksAtEveryAlignment) {
   EXPECT_EQ(OnHost<uint32_t>(bytes.data() + 4), expected(4));
   EXPECT_EQ(OnHost<uint16_t>(bytes.data() + 2), expected(2));
   EXPECT_EQ(OnHost<uint8_t>(bytes.data() + 1), expected(1));
+}
+
+TEST(Xxh3Chunk, OfEveryShorterLength) {
+  Bytes bytes(kXxh3ChunkBytes);
+  Rng rng(7, {.use = RngUse::kTest});
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.U32());
+  for (uint64_t length = kXxh3ShortestChunk; length <= 2200; ++length) {
+    ASSERT_EQ(OnHost<uint64_t>(bytes.data(), length), DigestOf(ByteView(bytes).first(length)))
+        << length;
+  }
+  for (const uint64_t less : {1, 63, 64, 65, 1023, 1024, 1025}) {
+    const uint64_t length = kXxh3ChunkBytes - less;
+    EXPECT_EQ(OnHost<uint32_t>(bytes.data(), length), DigestOf(ByteView(bytes).first(length)))
+        << length;
+  }
 }
 
 // One bit anywhere, the last stripe and each lane of it included.

@@ -335,9 +335,12 @@ TEST_F(KernelsOnGpu, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
 }
 
 TEST_F(KernelsOnGpu, ChunkDigestsAreThoseOfXxhashAtEveryAlignment) {
-  for (const size_t chunks : {0, 1, 3, 5, 130}) {
+  for (const size_t size :
+       {size_t{0}, size_t{241}, size_t{5000}, kDigestChunkBytes, 3 * kDigestChunkBytes,
+        5 * kDigestChunkBytes - 1, 130 * kDigestChunkBytes + 777}) {
     for (const uint64_t shift : {0, 1, 2, 4, 8}) {
-      std::vector<uint8_t> bytes(chunks * kDigestChunkBytes);
+      std::vector<uint8_t> bytes(size);
+      const size_t chunks = CeilDiv(size, kDigestChunkBytes);
       Rng rng(10, {.use = RngUse::kTest});
       for (size_t i = 0; i < bytes.size(); ++i) {
         bytes[i] = static_cast<uint8_t>(i % 64 == 0 ? rng.U32() : bytes[i - 1] * 5 + 1);
@@ -347,10 +350,12 @@ TEST_F(KernelsOnGpu, ChunkDigestsAreThoseOfXxhashAtEveryAlignment) {
       std::vector<uint8_t> expected;
       for (size_t c = 0; c < chunks; ++c) {
         const Digest digest =
-            DigestOf(ByteView(bytes).subspan(c * kDigestChunkBytes, kDigestChunkBytes));
+            DigestOf(ByteView(bytes)
+                         .subspan(c * kDigestChunkBytes)
+                         .first(std::min(kDigestChunkBytes, size - c * kDigestChunkBytes)));
         expected.insert(expected.end(), digest.bytes.begin(), digest.bytes.end());
       }
-      EXPECT_TRUE(FromDevice<uint8_t>(digests) == expected) << chunks << " at " << shift;
+      EXPECT_TRUE(FromDevice<uint8_t>(digests) == expected) << size << " at " << shift;
     }
   }
 }

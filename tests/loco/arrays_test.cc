@@ -15,11 +15,12 @@ INSTANTIATE_TEST_SUITE_P(
                     ArraysPlace{"EmulatedDevice", EmulatedArrays}),
     [](const auto& param) { return param.param.name; });
 
-TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors) {
+TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndDigests) {
   Job job;
   job.synthetic.tensors = LlmLikeTensors(2'000'000);
   job.options.rounds = 4;
   job.options.local_steps = 2;
+  job.options.exchange = ExchangeKind::kSparseAllGather;
   DeviceArrays* arrays = nullptr;
   uint64_t down_at_start = 0, up_at_start = 0;
   job.arrays = [&](int rank, Trainer& trainer) -> MakeArrays {
@@ -40,9 +41,10 @@ TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndEndsOfTensors
     }
     payload += report->traffic.contribution;
     const uint64_t rounds = state.round;
-    // Below a chunk for each of theta's and b's tensors, and block by block some numbers.
+    // The digest's chunks and at most 240 bytes of each of theta's and b's tensors, and block by
+    // block some numbers.
     const uint64_t tensors = 2 * LlmLikeTensors(2'000'000).size();
-    const uint64_t small = rounds * (tensors * (uint64_t{1} << 20) + 4096);
+    const uint64_t small = rounds * (tensors * 512 + 4096);
     EXPECT_LE(arrays->bytes_down() - down_at_start - theta, payload + small);
     EXPECT_LE(arrays->bytes_up() - up_at_start, payload + rounds * 4096);
     return OkStatus();

@@ -156,6 +156,31 @@ TEST(NcclExchange, ArraysOfSeveralBlocksInSegments) {
   Check(job, 2);
 }
 
+TEST(NcclExchange, BringsNoUpdateOverTheBusInsideASite) {
+  Job job = SmallJob(2, {});
+  job.synthetic.tensors = LlmLikeTensors(200'000);
+  job.options.inner.learning_rate = 3e-4;
+  NcclJob nccl(std::move(job), 2);
+  uint64_t payload = 0, down_at_start = 0, up_at_start = 0;
+  nccl.job().observe = [&](int rank, const State& state, const RoundReport* report) {
+    if (rank != 0) return OkStatus();
+    const uint64_t theta = state.round * state.theta.size() * sizeof(float);  // for this observer
+    if (report == nullptr) {
+      down_at_start = nccl.first().bytes_down();
+      up_at_start = nccl.first().bytes_up();
+      return OkStatus();
+    }
+    payload += report->traffic.contribution;
+    const uint64_t tensors = 2 * LlmLikeTensors(200'000).size();
+    EXPECT_LE(nccl.first().bytes_down() - down_at_start - theta,
+              state.round * (tensors * 512 + 4096));
+    EXPECT_LE(nccl.first().bytes_up() - up_at_start, state.round * 4096);
+    return OkStatus();
+  };
+  for (const RankResult& result : nccl.Run()) EXPECT_EQ(result.status, OkStatus());
+  EXPECT_GT(payload, 200'000u);
+}
+
 TEST(NcclExchange, AMessageThatArrivesDamagedIsFoundAndItsSenderNamed) {
   NcclJob job(SmallJob(2, {}), 2);
   std::atomic<bool> damaged = false;

@@ -1,7 +1,8 @@
 // A rank's arrays in device memory: theta, w, m, v, e and b stay there, and everything that a round
-// does to them is done there. Over the bus go encoded updates, counts, the ends of tensors that
-// fill no chunk of a digest, and whole arrays only where somebody on the host asks for them: a
-// start, a checkpoint, an observer, an exchange other than the sparse all-gather.
+// does to them is done there. Over the bus go encoded updates (but for those of trainers whose
+// communicator takes device memory), counts, digests, and whole arrays only where somebody on the
+// host asks for them: a start, a checkpoint, an observer, an exchange other than the sparse
+// all-gather.
 #pragma once
 
 #include <memory>
