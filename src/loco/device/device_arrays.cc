@@ -16,18 +16,18 @@ StatusOr<std::unique_ptr<DeviceArrays>> DeviceArrays::Make(const ArraysParts& pa
     return Unimplemented("arrays on a device need loco.ranks_per_trainer 1, not {}",
                          parts.options.ranks_per_trainer);
   }
-  PULSE_ASSIGN_OR_RETURN(DeviceWork work,
-                         DeviceWork::Open(deps.driver, deps.clock, options.staging));
-  PULSE_ASSIGN_OR_RETURN(DeviceWork encoding,
-                         DeviceWork::Open(deps.driver, deps.clock, options.staging));
-  std::unique_ptr<DeviceArrays> arrays(
-      new DeviceArrays(parts, deps, options, std::move(work), std::move(encoding)));
+  Streams streams{.releases = std::make_unique<HeldReleases>(deps.driver)};
+  for (std::optional<DeviceWork>* work : {&streams.work, &streams.encoding}) {
+    PULSE_ASSIGN_OR_RETURN(
+        *work, DeviceWork::Open(streams.releases->table(), deps.clock, options.staging));
+  }
+  std::unique_ptr<DeviceArrays> arrays(new DeviceArrays(parts, deps, options, std::move(streams)));
   PULSE_RETURN_IF_ERROR(Annotate(arrays->Allocate(), "arrays on the device"));
   return arrays;
 }
 
 DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
-                           const DeviceOptions& options, DeviceWork work, DeviceWork encoding)
+                           const DeviceOptions& options, Streams streams)
     : options_(parts.options),
       device_options_(options),
       kernels_(deps.kernels),
@@ -37,11 +37,12 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       view_runs_(parts.runs),
       trainer_index_(parts.trainer_index),
       trainers_(parts.trainers),
-      work_(std::move(work)),
-      encoding_(std::move(encoding)),
+      releases_(std::move(streams.releases)),
+      work_(*std::move(streams.work)),
+      encoding_(*std::move(streams.encoding)),
       digests_(work_, kernels_),
       tree_sum_(work_, kernels_),
-      sum_({work_, encoding_, kernels_, parts.peers, deps.peers,
+      sum_({work_, encoding_, *releases_, kernels_, parts.peers, deps.peers,
             GroupBySite(options_.sites, trainers_), parts.kernels, options_.exchange_memory_bytes}),
       exchange_(parts.peers, parts.kernels, ExchangeOptionsFor(options_, trainers_)),
       state_(State::Zero(options_.mode, masters_.elements())) {}

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "device/held_releases.h"
 #include "device/work.h"
 #include "kernels/device_kernels.h"
 #include "loco/arrays.h"
@@ -78,8 +80,14 @@ class DeviceArrays final : public Arrays {
   const kernels::DeviceKernels& kernels() const { return kernels_; }
 
  private:
+  // Opened before the rest, as that can fail.
+  struct Streams {
+    std::unique_ptr<HeldReleases> releases;
+    std::optional<DeviceWork> work = {}, encoding = {};
+  };
+
   DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps, const DeviceOptions& options,
-               DeviceWork work, DeviceWork encoding);
+               Streams streams);
 
   Status Allocate();
   // Calls visit(host array, device array) for theta, w, m, v, e, b, as far as the mode has them.
@@ -110,6 +118,7 @@ class DeviceArrays final : public Arrays {
   const ModelSchema& masters_;
   const std::vector<ViewRun>& view_runs_;
   uint32_t trainer_index_, trainers_;
+  std::unique_ptr<HeldReleases> releases_;
   DeviceWork work_;
   DeviceWork encoding_;  // of this round's entries, beside work_
   DeviceDigests digests_;

@@ -10,6 +10,7 @@ namespace pulse::loco {
 DeviceSum::DeviceSum(const DeviceSumParts& parts)
     : work_(parts.work),
       encoding_(parts.encoding),
+      releases_(parts.releases),
       kernels_(parts.kernels),
       peers_(parts.peers),
       peers_on_device_(parts.peers_on_device),
@@ -46,6 +47,7 @@ StatusOr<bool> DeviceSum::Sum(const DeviceUpdate* mine, const AgreedRound& round
 Status DeviceSum::SumSegments(const DeviceUpdate* mine, const AgreedRound& round,
                               const std::vector<uint64_t>& borders, DeviceSpan<const float> theta,
                               DeviceSpan<float> sum, Deadline deadline) {
+  const HeldReleases::Scope hold(releases_);
   const DeviceDriver& driver = work_.driver();
   int device = 0;
   PULSE_RETURN_IF_ERROR(work_.Did(driver.get_device(&device), "asking for the device"));

@@ -8,6 +8,7 @@
 #include "codec/device/update_coder.h"
 #include "collective/communicator.h"
 #include "collective/device_communicator.h"
+#include "device/held_releases.h"
 #include "loco/device/device_seals.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/pipeline.h"
@@ -17,8 +18,9 @@ namespace pulse::loco {
 
 // All references must outlive the sum.
 struct DeviceSumParts {
-  DeviceWork& work;      // decodes and adds
-  DeviceWork& encoding;  // beside it
+  DeviceWork& work;        // decodes and adds
+  DeviceWork& encoding;    // beside it
+  HeldReleases& releases;  // of both: no wait for the device while peers are waited for
   const kernels::DeviceKernels& kernels;
   Communicator& peers;  // a CheckedCommunicator ...
   // ... of this one, which takes the bytes where they are encoded (in codec small: fast ends on the
@@ -84,6 +86,7 @@ class DeviceSum {
 
   DeviceWork& work_;
   DeviceWork& encoding_;
+  HeldReleases& releases_;
   const kernels::DeviceKernels& kernels_;
   Communicator& peers_;
   DeviceCommunicator* peers_on_device_;
