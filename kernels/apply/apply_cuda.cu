@@ -24,14 +24,10 @@ DeviceCode ApplyCuda(DeviceSpan<uint8_t> words, uint32_t word_bytes,
                      DeviceSpan<const uint64_t> starts, DeviceSpan<const uint32_t> positions,
                      DeviceSpan<const uint8_t> steps, DeviceStream stream) {
   switch (word_bytes) {
-    case 1:
-      return Apply<uint8_t>(words, starts, positions, steps, stream);
     case 2:
       return Apply<uint16_t>(words, starts, positions, steps, stream);
     case 4:
       return Apply<uint32_t>(words, starts, positions, steps, stream);
-    case 8:
-      return Apply<uint64_t>(words, starts, positions, steps, stream);
   }
   return cudaErrorInvalidValue;
 }

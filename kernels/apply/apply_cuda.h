@@ -6,7 +6,7 @@
 namespace pulse::kernels {
 
 // words[b * 2^20 + positions[i]] += steps[i] for i in [starts[b], starts[b + 1]), modulo the word's
-// width of word_bytes (1, 2, 4 or 8). words and steps: bytes, aligned to the word. starts: one more
+// width of word_bytes (2 or 4). words and steps: bytes, aligned to the word. starts: one more
 // than the tensor has blocks. positions: strictly ascending in a block and in range (the caller has
 // checked). Enqueued on `stream`; the arrays must live until it has run. Equal to the reference.
 // A non-zero code: the launch was refused, and nothing is enqueued.

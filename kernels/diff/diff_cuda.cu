@@ -20,14 +20,10 @@ DeviceCode Diff(DeviceSpan<const uint8_t> before, DeviceSpan<const uint8_t> afte
 DeviceCode DiffCuda(DeviceSpan<const uint8_t> before, DeviceSpan<const uint8_t> after,
                     uint32_t word_bytes, const CompactTarget& target, DeviceStream stream) {
   switch (word_bytes) {
-    case 1:
-      return Diff<uint8_t>(before, after, target, stream);
     case 2:
       return Diff<uint16_t>(before, after, target, stream);
     case 4:
       return Diff<uint32_t>(before, after, target, stream);
-    case 8:
-      return Diff<uint64_t>(before, after, target, stream);
   }
   return cudaErrorInvalidValue;
 }

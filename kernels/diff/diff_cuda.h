@@ -6,7 +6,7 @@
 
 namespace pulse::kernels {
 
-// before and after: n words of word_bytes (1, 2, 4 or 8), aligned to the word; 16-byte alignment is
+// before and after: n words of word_bytes (2 or 4), aligned to the word; 16-byte alignment is
 // faster. target (compact.h) gets the positions of the words that differ, as bits.
 // Enqueued on `stream`; the arrays must live until it has run. Equal to the reference.
 // A non-zero code: the launch was refused; what target holds is then unspecified.

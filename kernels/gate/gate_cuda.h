@@ -3,23 +3,17 @@
 
 #include "device/memory.h"
 #include "kernels/cuda/compact.h"
-#include "kernels/gate/gate.h"
 #include "kernels/gate/gate_cuda_op.h"
 
 namespace pulse::kernels {
 
-// The contract of GateFn, on device memory, element-aligned; 16-byte alignment is faster. target
-// (compact.h) gets the positions, `values` (room for all elements) the s of each; together with
+// The contract of GateFn by the view of each element's run, and with values rounded: op over n
+// elements in device memory, element-aligned; 16-byte alignment is faster. target (compact.h) gets
+// the positions (it is op's too), op.values (room for all elements) the s of each; together with
 // target.starts they are a sparse update. Nothing is ever dropped for want of room: whoever has
 // less calls it for ranges of whole blocks of 2^20 elements. Enqueued on `stream`; the arrays must
 // live until it has run. Bit-equal to the reference. A non-zero code: the launch was refused, and
-// theta, w and residual are as before.
-DeviceCode GateCuda(GateView view, DeviceSpan<const float> theta, DeviceSpan<const float> w,
-                    DeviceSpan<float> residual, const CompactTarget& target,
-                    DeviceSpan<float> values, DeviceStream stream);
-
-// The same by the view of each element's run, and with values rounded: op over n elements. op's
-// positions are target's, its values have room for all elements.
+// the residual is as before.
 DeviceCode GateRunsCuda(const GateRunsOp& op, uint64_t n, const CompactTarget& target,
                         DeviceStream stream);
 

@@ -116,8 +116,16 @@ int Bench::Run(uint64_t bytes) {
     reached &= Report("cast_view", 6 * n, true, [&] { return CastToBF16Cuda(a, half, s); });
     reached &= Report("diff, 2-byte words", 2 * size, true,
                       [&] { return DiffCuda(a_bytes, b_bytes, 2, of_words, s); });
+    const auto end = Room<uint64_t>(1);
+    Check(driver_.copy(end.data, &n, sizeof(n), s));
+    Wait();
+    static_assert(static_cast<int>(GateView::kBF16) == 0);
+    const DeviceViewRuns run{end.data, Room<uint8_t>(1).data, 1};  // one, of BF16
+    const GateRunsOp gate{run,        0,      false,  GateRunsOp::kExact,
+                          a.data,     b.data, c.data, target.positions.data,
+                          values.data};
     reached &= Report("gate, nothing visible", 16 * n, true,
-                      [&] { return GateCuda(GateView::kBF16, a, b, c, target, values, s); });
+                      [&] { return GateRunsCuda(gate, n, target, s); });
     reached &= Report("add_dense", 12 * n, true, [&] { return AddDenseCuda(a, b, s); });
     reached &= Report("outer_step", 20 * n, true, [&] { return OuterStepCuda({}, a, b, c, s); });
     const AdamWScalars scalars = AdamWScalars::At({}, 1);
