@@ -89,18 +89,18 @@ struct Xxh3Thread {
 
   // What every accumulator starts from.
   PULSE_HOST_DEVICE Xxh3Lanes Start() const {
-    constexpr uint64_t kPrime32_1 = 0x9E3779B1, kPrime32_2 = 0x85EBCA77, kPrime32_3 = 0xC2B2AE3D;
-    constexpr uint64_t kPrime64_3 = 0x165667B19E3779F9, kPrime64_4 = 0x85EBCA77C2B2AE63,
-                       kPrime64_5 = 0x27D4EB2F165667C5;
+    constexpr uint64_t kPrime32A = 0x9E3779B1, kPrime32B = 0x85EBCA77, kPrime32C = 0xC2B2AE3D;
+    constexpr uint64_t kPrime64C = 0x165667B19E3779F9, kPrime64D = 0x85EBCA77C2B2AE63,
+                       kPrime64E = 0x27D4EB2F165667C5;
     switch (pair) {
       case 0:
-        return {{kPrime32_3, kPrime64_1}};
+        return {{kPrime32C, kPrime64A}};
       case 1:
-        return {{kPrime64_2, kPrime64_3}};
+        return {{kPrime64B, kPrime64C}};
       case 2:
-        return {{kPrime64_4, kPrime32_2}};
+        return {{kPrime64D, kPrime32B}};
       default:
-        return {{kPrime64_5, kPrime32_1}};
+        return {{kPrime64E, kPrime32A}};
     }
   }
 
@@ -138,14 +138,14 @@ struct Xxh3Thread {
 
   // From the sum over the pairs to that half of the digest of so many bytes.
   PULSE_HOST_DEVICE static uint64_t Finished(uint64_t merged, int which, uint64_t bytes) {
-    uint64_t h = merged + (which == 0 ? bytes * kPrime64_1 : ~(bytes * kPrime64_2));
+    uint64_t h = merged + (which == 0 ? bytes * kPrime64A : ~(bytes * kPrime64B));
     h ^= h >> 37;
     h *= 0x165667919E3779F9;
     return h ^ h >> 32;
   }
 
  private:
-  static constexpr uint64_t kPrime64_1 = 0x9E3779B185EBCA87, kPrime64_2 = 0xC2B2AE3D27D4EB4F;
+  static constexpr uint64_t kPrime64A = 0x9E3779B185EBCA87, kPrime64B = 0xC2B2AE3D27D4EB4F;
 
   PULSE_HOST_DEVICE static uint64_t HighProduct(uint64_t a, uint64_t b) {
 #ifdef __CUDA_ARCH__

@@ -16,9 +16,9 @@ struct DeviceSpan {
   constexpr DeviceSpan() = default;
   constexpr DeviceSpan(T* at, uint64_t elements) : data(at), size(elements) {}
   // As for std::span, what may be written may be read.
-  // NOLINTNEXTLINE(google-explicit-constructor)
   template <typename U>
   requires std::is_same_v<const U, T>
+  // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr DeviceSpan(DeviceSpan<U> other) : data(other.data), size(other.size) {}
 
   constexpr uint64_t size_bytes() const { return size * sizeof(T); }
