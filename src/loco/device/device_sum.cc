@@ -52,9 +52,9 @@ Status DeviceSum::SumSegments(const DeviceUpdate* mine, const AgreedRound& round
   int device = 0;
   PULSE_RETURN_IF_ERROR(work_.Did(driver.get_device(&device), "asking for the device"));
   const auto select = [&] { return work_.Did(driver.set_device(device), "selecting the device"); };
+  // The pipeline may start on a segment before the work on the one before it ends.
+  std::mutex encoding;
   // Messages stay in their slots.
-  std::mutex
-      encoding;  // the pipeline may start a segment's work before that of the one before ends
   const auto encode = [&](size_t i, Messages) -> StatusOr<Messages> {
     const std::scoped_lock one_at_a_time(encoding);
     PULSE_RETURN_IF_ERROR(select());
