@@ -25,6 +25,7 @@ KernelTable TableOf(std::string_view name) {
           .adamw_view = Find(AdamWViewBodies(), name).run,
           .apply = Find(ApplyBodies(), name).run,
           .cast_to_bf16 = Find(CastToBF16Bodies(), name).run,
+          .class_bits = Find(ClassBitsBodies(), name),
           .class_rank = Find(ClassRankBodies(), name),
           .diff = Find(DiffBodies(), name).run,
           .gate = Find(GateBodies(), name).run,

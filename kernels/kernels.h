@@ -8,6 +8,7 @@
 #include "kernels/adamw_view/adamw_view.h"
 #include "kernels/apply/apply.h"
 #include "kernels/cast_view/cast_view.h"
+#include "kernels/class_bits/class_bits.h"
 #include "kernels/class_rank/class_rank.h"
 #include "kernels/diff/diff.h"
 #include "kernels/gate/gate.h"
@@ -22,6 +23,7 @@ struct KernelTable {
   AdamWViewFn adamw_view;
   ApplyFn apply;
   CastToBF16Fn cast_to_bf16;
+  ClassBitsBody class_bits;
   ClassRankBody class_rank;
   DiffFn diff;
   GateFn gate;

@@ -30,6 +30,7 @@ KernelTable Bodies(bool fastest) {
           .adamw_view = pick(AdamWViewBodies()).run,
           .apply = pick(ApplyBodies()).run,
           .cast_to_bf16 = pick(CastToBF16Bodies()).run,
+          .class_bits = pick(ClassBitsBodies()),
           .class_rank = pick(ClassRankBodies()),
           .diff = pick(DiffBodies()).run,
           .gate = pick(GateBodies()).run,
