@@ -46,6 +46,20 @@ namespace pulse::kernels {
 HWY_EXPORT(AddDense);
 HWY_EXPORT(Mean);
 
+// No vectors: scattered entries cost their cache lines. A block of the sum is larger than a core's
+// cache, and the processor does not see which lines come next.
+void AddSparseSimd(std::span<float> sum, std::span<const uint32_t> positions,
+                   std::span<const float> values) {
+  constexpr size_t kAhead = 32;
+  size_t i = 0;
+  for (; i + kAhead < positions.size(); ++i) {
+    __builtin_prefetch(sum.data() + positions[i + kAhead], 1);
+    float& at = sum[positions[i]];
+    at = AddElement(at, values[i]);
+  }
+  AddSparseRef(sum, positions.subspan(i), values.subspan(i));
+}
+
 void AddDenseSimd(std::span<float> sum, std::span<const float> addend) {
   HWY_DYNAMIC_DISPATCH(AddDense)(sum, addend);
 }
