@@ -40,15 +40,53 @@ class BitWriter {
   unsigned held_bits_ = 0;  // below 8
 };
 
+// The next bits of a BitReader in a register: what is read next does not wait for memory. Does not
+// look for the end: it may read kWindowBytes behind the byte that it stands in.
+inline constexpr size_t kWindowBytes = 16;
+class BitWindow {
+ public:
+  // bit: of the byte at `at`, 0 to 7.
+  BitWindow(const uint8_t* at, unsigned bit)
+      : next_(at + 7 + (bit > 0)), low_(LoadLittle<uint64_t>(at) >> bit), bits_(low_) {
+    count_ = 8 * static_cast<unsigned>(next_ - at) - bit;
+  }
+
+  // At least kMostBits of them count.
+  uint64_t bits() const { return bits_; }
+  // The same, sooner; only so many of them count as the last Skip left of kMostBits.
+  uint64_t low_bits() const { return low_; }
+
+  // bits: at most kMostBits.
+  void Skip(unsigned bits) {
+    count_ -= bits;
+    low_ = bits_ >> bits;
+    bits_ = low_ | LoadLittle<uint64_t>(next_) << count_;
+    const unsigned bytes = (63 - count_) / 8;
+    next_ += bytes;
+    count_ += 8 * bytes;
+  }
+
+  // How many bits lie between `begin` and the first of bits().
+  uint64_t BitsFrom(const uint8_t* begin) const {
+    return 8 * static_cast<uint64_t>(next_ - begin) - count_;
+  }
+
+ private:
+  const uint8_t* next_;  // behind what was taken in
+  uint64_t low_;
+  uint64_t bits_;
+  unsigned count_;  // of what was taken in and not skipped: 56 to 63
+};
+
 // Never reads outside its bytes: what lies behind them reads as zeros, and IsSpent() tells.
 class BitReader {
  public:
   // Copies `bytes`, at whose end it keeps zeros of its own.
   void Start(ByteView bytes) {
     size_ = bytes.size();
-    bytes_.resize(size_ + sizeof(uint64_t));
+    bytes_.resize(size_ + kWindowBytes);
     std::copy(bytes.begin(), bytes.end(), bytes_.begin());
-    std::fill_n(bytes_.end() - sizeof(uint64_t), sizeof(uint64_t), uint8_t{0});
+    std::fill_n(bytes_.end() - kWindowBytes, kWindowBytes, uint8_t{0});
     at_ = 0;
   }
 
@@ -66,6 +104,11 @@ class BitReader {
     Skip(bits);
     return value;
   }
+
+  // Of whole bytes, what is left. A window may skip so many bytes.
+  uint64_t bytes_left() const { return size_ - std::min<uint64_t>((at_ + 7) / 8, size_); }
+  BitWindow Window() const { return {bytes_.data() + at_ / 8, static_cast<unsigned>(at_ % 8)}; }
+  void MoveTo(const BitWindow& window) { at_ = window.BitsFrom(bytes_.data()); }
 
   // More was read than there is.
   bool IsSpent() const { return at_ > size_ * 8; }

@@ -55,6 +55,9 @@ class PrefixDecoder {
     return entry % kPrefixSymbols;
   }
 
+  // The same, by the bits: length * kPrefixSymbols + symbol.
+  uint16_t entry(size_t bits) const { return table_[bits]; }
+
  private:
   std::array<uint16_t, size_t{1} << kMaxPrefixBits> table_;  // length * kPrefixSymbols + symbol
 };

@@ -1,5 +1,6 @@
 #include "codec/rank_list.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace pulse {
@@ -48,34 +49,39 @@ class GapWriter {
   uint32_t next_ = 0;
 };
 
-class GapReader {
- public:
-  GapReader(GapCode code, BitReader& reader) : code_(code), reader_(reader) {}
-
-  // The next rank, which may be any number up to 2^22: the caller knows the bound.
-  uint32_t Read() {
-    const uint64_t bits = reader_.Peek();
-    const auto high = static_cast<uint32_t>(std::countr_zero(bits | uint64_t{1} << kMaxUnary));
-    uint32_t gap = 0;
-    if (high == kMaxUnary) {
-      const uint64_t mask = (uint64_t{1} << code_.plain_bits) - 1;
-      gap = (kMaxUnary << code_.low_bits) + static_cast<uint32_t>(bits >> kMaxUnary & mask);
-      reader_.Skip(kMaxUnary + code_.plain_bits);
-    } else {
-      const uint64_t mask = (uint64_t{1} << code_.low_bits) - 1;
-      gap = high << code_.low_bits | static_cast<uint32_t>(bits >> (high + 1) & mask);
-      reader_.Skip(high + 1 + code_.low_bits);
+// Calls take(rank) for the next `count` ranks, ascending, until it returns false: a rank may be any
+// number up to 2^22, the caller knows the bound. Returns whether all were taken.
+//
+// As many gaps as its bits hold are taken off one look at the reader: each look waits for where the
+// one before it ended.
+template <typename Take>
+bool ReadGaps(BitReader& reader, GapCode code, uint64_t count, Take take) {
+  const uint64_t low_mask = (uint64_t{1} << code.low_bits) - 1;
+  const uint64_t plain_mask = (uint64_t{1} << code.plain_bits) - 1;
+  uint64_t bits = reader.Peek();
+  unsigned used = 0;  // of kMostBits
+  uint32_t next = 0;
+  while (count > 0) {
+    const auto high = static_cast<unsigned>(std::countr_zero(bits | uint64_t{1} << kMaxUnary));
+    const bool is_long = high == kMaxUnary;
+    const unsigned length = is_long ? kMaxUnary + code.plain_bits : high + 1 + code.low_bits;
+    if (used + length > kMostBits) {
+      reader.Skip(used);
+      bits = reader.Peek();
+      used = 0;
+      continue;
     }
-    const uint32_t rank = next_ + gap;
-    next_ = rank + 1;
-    return rank;
+    const uint64_t low = is_long ? bits >> kMaxUnary & plain_mask : bits >> (high + 1) & low_mask;
+    const uint32_t rank = next + (high << code.low_bits) + static_cast<uint32_t>(low);
+    if (!take(rank)) return false;
+    next = rank + 1;
+    bits >>= length;
+    used += length;
+    --count;
   }
-
- private:
-  GapCode code_;
-  BitReader& reader_;
-  uint32_t next_ = 0;
-};
+  reader.Skip(used);
+  return true;
+}
 
 Status OutOfRange(uint32_t rank, uint32_t bound) {
   return DataLoss("rank {} where there are {}", rank, bound);
@@ -103,29 +109,54 @@ void WriteRanks(std::span<const uint32_t> ranks, uint32_t bound, BitWriter& writ
 
 Status ReadRanks(BitReader& reader, uint32_t bound, std::span<uint32_t> ranks) {
   const uint64_t count = ranks.size();
+  uint32_t last = 0;
+  size_t filled = 0;
   if (2 * count <= bound) {
     if (count == 0) return OkStatus();
-    GapReader gaps(GapCodeFor(count, bound), reader);
-    for (uint32_t& rank : ranks) {
-      rank = gaps.Read();
-      if (rank >= bound) return OutOfRange(rank, bound);
-    }
-    return OkStatus();
+    const bool all = ReadGaps(reader, GapCodeFor(count, bound), count, [&](uint32_t rank) {
+      last = rank;
+      if (rank >= bound) return false;
+      ranks[filled++] = rank;
+      return true;
+    });
+    return all ? OkStatus() : OutOfRange(last, bound);
   }
-  size_t filled = 0;
   uint32_t next = 0;
   if (count < bound) {
-    GapReader gaps(GapCodeFor(bound - count, bound), reader);
-    for (uint64_t i = 0; i < bound - count; ++i) {
-      const uint32_t missing = gaps.Read();
-      // Room must be left for those that are still to come, and below it no more than there are.
-      if (missing > count + i) return OutOfRange(missing, bound);
-      for (; next < missing; ++next) ranks[filled++] = next;
-      next = missing + 1;
-    }
+    const bool all =
+        ReadGaps(reader, GapCodeFor(bound - count, bound), bound - count, [&](uint32_t missing) {
+          last = missing;
+          // Room must be left for those that are still to come, and below it
+          // no more than there are.
+          if (missing - next > count - filled) return false;
+          for (; next < missing; ++next) ranks[filled++] = next;
+          next = missing + 1;
+          return true;
+        });
+    if (!all) return OutOfRange(last, bound);
   }
   for (; next < bound; ++next) ranks[filled++] = next;
   return OkStatus();
+}
+
+Status ReadRankBits(BitReader& reader, uint32_t bound, uint32_t count, uint64_t* ranks) {
+  if (count == 0) return OkStatus();
+  // Those that are missing are fewer, and begin as ones.
+  const bool missing = 2 * uint64_t{count} > bound;
+  if (missing) {
+    std::fill_n(ranks, bound / 64, ~uint64_t{0});
+    if (bound % 64 != 0) ranks[bound / 64] = (uint64_t{1} << bound % 64) - 1;
+    if (count == bound) return OkStatus();
+  }
+  const uint32_t listed = missing ? bound - count : count;
+  uint32_t last = 0;
+  const bool all = ReadGaps(reader, GapCodeFor(listed, bound), listed, [&](uint32_t rank) {
+    last = rank;
+    if (rank >= bound) return false;
+    ranks[rank / 64] ^= uint64_t{1} << rank % 64;
+    return true;
+  });
+  return all ? OkStatus() : OutOfRange(last, bound);
 }
 
 }  // namespace pulse

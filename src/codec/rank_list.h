@@ -27,4 +27,8 @@ void WriteRanks(std::span<const uint32_t> ranks, uint32_t bound, BitWriter& writ
 // IsSpent().
 Status ReadRanks(BitReader& reader, uint32_t bound, std::span<uint32_t> ranks);
 
+// The same, as bits: bit r % 64 of ranks[r / 64] says whether r is one of the `count` ranks (at
+// most `bound`). ranks: zeros, as far as the word of bound - 1.
+Status ReadRankBits(BitReader& reader, uint32_t bound, uint32_t count, uint64_t* ranks);
+
 }  // namespace pulse

@@ -35,6 +35,13 @@ size_t ExpectRoundTrip(const std::vector<uint32_t>& ranks, uint32_t bound) {
   EXPECT_TRUE(read.ok()) << read;
   EXPECT_EQ(back, ranks);
   EXPECT_TRUE(reader.IsAtEnd());
+  std::vector<uint64_t> bits(bound / 64 + 1), expected(bits.size());
+  for (const uint32_t rank : ranks) expected[rank / 64] |= uint64_t{1} << rank % 64;
+  reader.Start(bytes);
+  EXPECT_EQ(ReadRankBits(reader, bound, static_cast<uint32_t>(ranks.size()), bits.data()),
+            OkStatus());
+  EXPECT_EQ(bits, expected);
+  EXPECT_TRUE(reader.IsAtEnd());
   return 8 * bytes.size();
 }
 
@@ -75,11 +82,16 @@ TEST(RankList, RefusesRanksOutOfRange) {
   std::vector<uint32_t> ranks(1);
   reader.Start(bytes);
   EXPECT_EQ(ReadRanks(reader, 7, ranks).code(), absl::StatusCode::kDataLoss);
+  std::vector<uint64_t> bits(1);
+  reader.Start(bytes);
+  EXPECT_EQ(ReadRankBits(reader, 7, 1, bits.data()).code(), absl::StatusCode::kDataLoss);
   // Two are missing of eight. The first at the end leaves no room for the second, and there are
   // only six to fill in before it.
   ranks.resize(6);
   reader.Start(Bytes{0b00111000});
   EXPECT_EQ(ReadRanks(reader, 8, ranks).code(), absl::StatusCode::kDataLoss);
+  reader.Start(Bytes{0b00111000});
+  EXPECT_EQ(ReadRankBits(reader, 8, 6, bits.data()).code(), absl::StatusCode::kDataLoss);
   ranks.resize(3);  // one is missing of four
   reader.Start(Bytes{0, 0, 0, 0xFF});
   EXPECT_EQ(ReadRanks(reader, 4, ranks).code(), absl::StatusCode::kDataLoss);

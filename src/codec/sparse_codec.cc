@@ -1,40 +1,35 @@
 #include "codec/sparse_codec.h"
 
-#include "codec/container.h"
 #include "codec/gaps.h"
-#include "codec/sections.h"
 
 namespace pulse {
-namespace {
 
 static_assert(kSparseBlockElements == kContainerBlockElements);
 
 // Payload of a block: gaps, and the four byte planes of the values.
-Status DecodeBlock(const ContainerView::Block& block, SectionReader& reader,
-                   std::span<uint32_t> positions, std::span<float> values) {
-  reader.Start(block.payload);
+Status FastBlockDecoder::Decode(const ContainerView::Block& block, std::span<uint32_t> positions,
+                                std::span<float> values) {
+  reader_.Start(block.payload);
   PULSE_ASSIGN_OR_RETURN(const ByteView gaps,
-                         reader.Read(block.entries, MaxGapBytes(block.entries, block.elements)));
+                         reader_.Read(block.entries, MaxGapBytes(block.entries, block.elements)));
   PULSE_RETURN_IF_ERROR(DecodeGaps(gaps, block.elements, positions));
-  PULSE_RETURN_IF_ERROR(reader.ReadPlanes(
+  PULSE_RETURN_IF_ERROR(reader_.ReadPlanes(
       sizeof(float), {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()}));
-  return reader.Finish();
+  return reader_.Finish();
 }
 
-}  // namespace
-
-Bytes EncodeSparseUpdate(const SparseUpdate& update) {
+Bytes EncodeSparseUpdate(const SparseUpdateView& update) {
   ContainerWriter writer({.codec = CodecId::kSparseUpdateFast,
                           .word_bytes = sizeof(float),
                           .elements = update.elements});
   SectionWriter sections;
   Bytes gaps;
   for (size_t b = 0; b < update.blocks(); ++b) {
-    const auto positions = update.BlockPositions(b);
+    const auto [positions, values] = update.Block(b);
     if (!positions.empty()) {
       EncodeGaps(positions, gaps);
       sections.Write(gaps, writer.bytes());
-      sections.WritePlanes(AsBytes(update.BlockValues(b)), sizeof(float), writer.bytes());
+      sections.WritePlanes(AsBytes(values), sizeof(float), writer.bytes());
     }
     writer.CloseBlock(static_cast<uint32_t>(positions.size()));
   }
@@ -54,15 +49,15 @@ StatusOr<SparseUpdate> DecodeSparseUpdate(ByteView bytes, uint64_t elements) {
   // The directory claims at most one entry per element, so this is the bound that we promise.
   update.positions.resize(view->entries());
   update.values.resize(view->entries());
-  SectionReader reader;
+  FastBlockDecoder decoder;
   for (uint64_t b = 0; b < view->blocks(); ++b) {
     const ContainerView::Block block = view->block(b);
     const uint64_t start = update.starts.back();
     update.starts.push_back(start + block.entries);
     if (block.entries == 0) continue;
     const Status decoded =
-        DecodeBlock(block, reader, std::span(update.positions).subspan(start, block.entries),
-                    std::span(update.values).subspan(start, block.entries));
+        decoder.Decode(block, std::span(update.positions).subspan(start, block.entries),
+                       std::span(update.values).subspan(start, block.entries));
     if (!decoded.ok()) return Annotate(decoded, fmt::format("sparse update, block {}", b));
   }
   return update;

@@ -26,7 +26,7 @@ constexpr unsigned CoarserBits(unsigned q) {
 //
 // `update` must be valid, over theta.size() elements. Any bits in values and theta. The same bytes
 // on every machine, for every kernel body. Memory: the result and a block's scratch (16 MiB).
-Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseUpdate& update,
+Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseUpdateView& update,
                               std::span<const float> theta, unsigned coarser = 0);
 
 // kDataLoss for any bytes but those that EncodeSparseUpdateSmall writes for some update against

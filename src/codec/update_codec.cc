@@ -23,7 +23,14 @@ StatusOr<UpdateCodecName> UpdateCodecFromName(std::string_view name) {
   return InvalidArgument("codec is \"{}\"; expected {}", name, fmt::join(kNames, ", "));
 }
 
-Bytes UpdateCodec::Encode(const kernels::KernelTable& kernels, const SparseUpdate& update,
+ContainerHeader UpdateCodec::HeaderFor(uint64_t elements) const {
+  const bool fast = name == UpdateCodecName::kFast;
+  return {.codec = fast ? CodecId::kSparseUpdateFast : CodecId::kSparseUpdateSmall,
+          .word_bytes = sizeof(float),
+          .elements = elements};
+}
+
+Bytes UpdateCodec::Encode(const kernels::KernelTable& kernels, const SparseUpdateView& update,
                           std::span<const float> theta) const {
   if (name == UpdateCodecName::kFast) return EncodeSparseUpdate(update);
   return EncodeSparseUpdateSmall(kernels, update, theta, coarser);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "codec/container.h"
 #include "core/bytes.h"
 #include "core/sparse_update.h"
 #include "core/status.h"
@@ -25,8 +26,11 @@ struct UpdateCodec {
 
   friend bool operator==(const UpdateCodec&, const UpdateCodec&) = default;
 
+  // What an update over so many elements begins with.
+  ContainerHeader HeaderFor(uint64_t elements) const;
+
   // update: valid. theta: as many elements; fast does not look at it, and it may be empty.
-  Bytes Encode(const kernels::KernelTable& kernels, const SparseUpdate& update,
+  Bytes Encode(const kernels::KernelTable& kernels, const SparseUpdateView& update,
                std::span<const float> theta) const;
 
   // kDataLoss for any bytes but an encoder's, for an update over `elements` elements.

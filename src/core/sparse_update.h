@@ -37,6 +37,39 @@ constexpr uint64_t SparseBlocksFor(uint64_t elements) {
   return elements / kSparseBlockElements + (elements % kSparseBlockElements != 0);
 }
 
+// Entries of one block, somebody else's: positions relative to the block, strictly ascending.
+struct SparseEntries {
+  std::span<const uint32_t> positions;
+  std::span<const float> values;
+};
+
+// Blocks of somebody's SparseUpdate, which must outlive it.
+struct SparseUpdateView {
+  SparseUpdateView(const SparseUpdate& update)  // NOLINT: an update is a view of all its blocks
+      : elements(update.elements),
+        starts(update.starts),
+        positions(update.positions),
+        values(update.values) {}
+
+  uint64_t elements;
+  std::span<const uint64_t> starts;  // as in SparseUpdate, but the first need not be 0
+  std::span<const uint32_t> positions;
+  std::span<const float> values;
+
+  size_t blocks() const { return starts.size() - 1; }
+  SparseEntries Block(size_t b) const {
+    const uint64_t entries = starts[b + 1] - starts[b];
+    return {positions.subspan(starts[b], entries), values.subspan(starts[b], entries)};
+  }
+  // Elements [begin, end), where both are borders of blocks (end may be that of the last one).
+  SparseUpdateView Part(uint64_t begin, uint64_t end) const {
+    SparseUpdateView part = *this;
+    part.elements = end - begin;
+    part.starts = starts.subspan(begin / kSparseBlockElements, SparseBlocksFor(end - begin) + 1);
+    return part;
+  }
+};
+
 // kDataLoss unless all that SparseUpdate promises holds.
 Status Validate(const SparseUpdate& update);
 

@@ -1,0 +1,59 @@
+// The encoded updates of several trainers against the same theta, read block by block: what theta
+// tells of a block is found out once for all of them, and no update is ever whole in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/container.h"
+#include "codec/small_block_decoder.h"
+#include "codec/sparse_codec.h"
+#include "codec/theta_classes.h"
+#include "codec/update_codec.h"
+#include "core/bytes.h"
+#include "core/sparse_update.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+
+namespace pulse {
+
+// Not thread-safe. Memory: a block's scratch, 8 bytes for each of its entries, and 8 bytes for each
+// block of each update.
+class UpdatesReader {
+ public:
+  // Updates over `elements` elements. theta: as many, or none for codec fast; must outlive this.
+  UpdatesReader(const kernels::KernelTable& kernels, const UpdateCodec& codec, uint64_t elements,
+                std::span<const float> theta)
+      : kernels_(kernels), codec_(codec), elements_(elements), theta_(theta) {}
+
+  // Checks the layout of one more update. bytes: must outlive this. Returns the update's number, 0,
+  // 1, ... kDataLoss.
+  StatusOr<size_t> Add(ByteView bytes);
+
+  uint64_t blocks() const { return SparseBlocksFor(elements_); }
+
+  // Block b of an update; valid until the next call. Quickest if all updates are read at one block
+  // before the next. kDataLoss for any bytes but an encoder's.
+  StatusOr<SparseEntries> Read(size_t update, uint64_t b);
+
+ private:
+  StatusOr<SparseEntries> ReadFast(const ContainerView::Block& block);
+  StatusOr<SparseEntries> ReadSmall(const ContainerView::Block& block);
+
+  kernels::KernelTable kernels_;
+  UpdateCodec codec_;
+  uint64_t elements_;
+  std::span<const float> theta_;
+  std::vector<ContainerView> updates_;
+  std::unique_ptr<FastBlockDecoder> fast_;
+  std::unique_ptr<SmallBlockDecoder> small_;
+  ThetaClasses classes_;
+  std::optional<uint64_t> classified_;  // the first element of the block that they are of
+  std::vector<uint32_t> positions_;     // codec fast only, as the next
+  std::vector<float> values_;
+};
+
+}  // namespace pulse
