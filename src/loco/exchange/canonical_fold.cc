@@ -16,20 +16,4 @@ Sites GroupBySite(std::span<const uint32_t> site_of, uint32_t trainers) {
   return sites;
 }
 
-void FoldUpdates(const Sites& sites, std::span<const uint8_t> contributes,
-                 const kernels::ReduceBody& reduce, std::span<const SparseUpdate> updates,
-                 std::span<float> sum) {
-  std::vector<float> site_sum(
-      sites.size() > 1 ? std::min<uint64_t>(sum.size(), kSparseBlockElements) : 0);
-  for (uint64_t b = 0; b < SparseBlocksFor(sum.size()); ++b) {
-    const uint64_t begin = b * kSparseBlockElements;
-    const uint64_t length = std::min<uint64_t>(kSparseBlockElements, sum.size() - begin);
-    FoldInOrder(sites, contributes, reduce.add_dense,
-                std::span(site_sum).first(site_sum.empty() ? 0 : length),
-                sum.subspan(begin, length), [&](uint32_t k, std::span<float> out) {
-                  reduce.add_sparse(out, updates[k].BlockPositions(b), updates[k].BlockValues(b));
-                });
-  }
-}
-
 }  // namespace pulse::loco

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "core/sparse_update.h"
 #include "kernels/reduce/reduce.h"
 
 namespace pulse::loco {
@@ -42,12 +41,5 @@ void FoldInOrder(const Sites& sites, std::span<const uint8_t> contributes,
     add_dense(sum, site_sum);
   }
 }
-
-// The canonical sum of sparse updates, all of them over sum.size() elements. updates: by trainer;
-// those with contributes[k] == 0 are not looked at. Goes block by block, all trainers at each, so
-// that a block of `sum` passes through the cache once.
-void FoldUpdates(const Sites& sites, std::span<const uint8_t> contributes,
-                 const kernels::ReduceBody& reduce, std::span<const SparseUpdate> updates,
-                 std::span<float> sum);
 
 }  // namespace pulse::loco

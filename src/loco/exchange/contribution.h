@@ -16,6 +16,11 @@ struct Contribution {
   std::span<const float> dense;
 
   bool absent() const { return sparse == nullptr && dense.empty(); }
+  // Whether elements [begin, end) are whole blocks of a sparse update.
+  bool HasBlocksOf(uint64_t begin, uint64_t end) const {
+    return sparse != nullptr && begin % kSparseBlockElements == 0 &&
+           (end % kSparseBlockElements == 0 || end == sparse->elements);
+  }
   uint64_t entries() const { return sparse != nullptr ? sparse->entries() : dense.size(); }
 };
 

@@ -4,6 +4,7 @@
 
 #include "loco/exchange/partial_sum.h"
 #include "loco/exchange/payload.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
@@ -25,17 +26,16 @@ Messages OwnerPartitioned::EncodeParts(const Contribution& mine, const AgreedRou
   return parts;
 }
 
-StatusOr<Messages> OwnerPartitioned::SumOwned(Messages parts, const AgreedRound& round,
-                                              uint64_t begin, std::span<float> sum) const {
+StatusOr<Messages> OwnerPartitioned::SumOwned(const Messages& parts, const Contribution& mine,
+                                              const AgreedRound& round, uint64_t begin,
+                                              std::span<float> sum) const {
   const size_t ranks = static_cast<size_t>(communicator_.size());
   const size_t me = static_cast<size_t>(communicator_.rank());
   const std::span<float> owned = OwnedBy(sum, me);
   const uint64_t first = begin + OwnerBegin(sum.size(), me, ranks);
   const PayloadCoding coding(kernels_, round);
-  PULSE_ASSIGN_OR_RETURN(
-      const auto updates,
-      DecodePayloads(coding, std::move(parts), round.contributes, first, first + owned.size()));
-  FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, owned);
+  PULSE_RETURN_IF_ERROR(
+      FoldPayloads(coding, sites_, {parts, round.contributes, me, mine}, first, owned));
   return Messages{EncodePartialSum(coding, first, owned)};
 }
 
@@ -74,8 +74,8 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
     traffic_.received += BytesOfOthers(received, communicator_.rank());
     return received;
   };
-  const auto add = [&](size_t i, Messages parts) {
-    return SumOwned(std::move(parts), round, borders[i], segment(i));
+  const auto add = [&](size_t i, const Messages& parts) {
+    return SumOwned(parts, mine, round, borders[i], segment(i));
   };
   const auto gather = [&](Messages mine_summed) -> StatusOr<Messages> {
     Messages sums;

@@ -36,8 +36,8 @@ class OwnerPartitioned final : public Exchange {
                        uint64_t end) const;
   // Adds up this rank's range of a segment, elements [begin, begin + sum.size()) of the whole
   // array, and encodes it.
-  StatusOr<Messages> SumOwned(Messages parts, const AgreedRound& round, uint64_t begin,
-                              std::span<float> sum) const;
+  StatusOr<Messages> SumOwned(const Messages& parts, const Contribution& mine,
+                              const AgreedRound& round, uint64_t begin, std::span<float> sum) const;
   // Puts the other owners' sums of that segment in place.
   Status TakeSums(const Messages& sums, const AgreedRound& round, uint64_t begin,
                   std::span<float> sum) const;

@@ -1,5 +1,8 @@
 #include "loco/exchange/partial_sum.h"
 
+#include <algorithm>
+
+#include "codec/updates_reader.h"
 #include "loco/exchange/contribution.h"
 
 namespace pulse::loco {
@@ -37,10 +40,19 @@ Status DecodePartialSum(const PayloadCoding& coding, uint64_t begin, ByteView by
   if (bytes.empty()) return DataLoss("no bytes of a sum over {} elements", sum.size());
   const ByteView body = bytes.first(bytes.size() - 1);
   if (bytes.back() == kSparse) {
-    PULSE_ASSIGN_OR_RETURN(const SparseUpdate update,
-                           coding.codec.Decode(coding.kernels, body, sum.size(),
-                                               coding.ThetaOf(begin, begin + sum.size())));
-    DenseFromSparse(update, 0, sum);
+    UpdatesReader reader(coding.kernels, coding.codec, sum.size(),
+                         coding.ThetaOf(begin, begin + sum.size()));
+    PULSE_RETURN_IF_ERROR(reader.Add(body).status());
+    for (uint64_t b = 0; b < reader.blocks(); ++b) {
+      const std::span<float> rest = sum.subspan(b * kSparseBlockElements);
+      const std::span<float> block =
+          rest.first(std::min<uint64_t>(rest.size(), kSparseBlockElements));
+      PULSE_ASSIGN_OR_RETURN(const SparseEntries entries, reader.Read(0, b));
+      std::fill(block.begin(), block.end(), 0.0f);
+      for (size_t i = 0; i < entries.positions.size(); ++i) {
+        block[entries.positions[i]] = entries.values[i];
+      }
+    }
     return OkStatus();
   }
   if (bytes.back() != kDense || body.size() != sum.size_bytes()) {

@@ -9,6 +9,7 @@
 #include "loco/exchange/contribution.h"
 #include "loco/exchange/partial_sum.h"
 #include "loco/exchange/payload.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
@@ -233,18 +234,41 @@ TEST(PartialSum, RefusesWhatNoEncoderWrites) {
   }
 }
 
-TEST(DecodePayloads, NamesTheTrainerWhoseBytesCantBeRead) {
-  const auto array = Array(1000, 3);
-  const auto kernels = *kernels::ChooseKernels("auto");
-  const PayloadCoding coding(kernels, {});
-  const Bytes good = EncodePayload(coding, {.sparse = nullptr, .dense = array}, 0, 1000);
-  Bytes bad = good;
-  bad.pop_back();
-  const std::vector<uint8_t> contributes = {1, 0, 1};
-  const auto decoded = DecodePayloads(coding, {good, bad, good}, contributes, 0, 1000);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();  // trainer 1 does not count
-  EXPECT_EQ((*decoded)[1].entries(), 0u);
-  const Status status = DecodePayloads(coding, {good, good, bad}, contributes, 0, 1000).status();
+// Trainers 0 and 2 contribute; trainer 0 adds them up.
+struct Folding {
+  static constexpr size_t kElements = 1000;
+
+  explicit Folding(SparseUpdate own) : mine(std::move(own)) {
+    other = SparseFromNonZero(Array(kElements, 3));
+    payloads[2] = EncodePayload(coding, {.sparse = &other, .dense = {}}, 0, kElements);
+  }
+  Status Fold() {
+    return FoldPayloads(coding, GroupBySite({}, 3),
+                        {payloads, contributes, 0, {.sparse = &mine, .dense = {}}}, 0, sum);
+  }
+
+  kernels::KernelTable kernels = *kernels::ChooseKernels("auto");
+  PayloadCoding coding{kernels, {}};
+  SparseUpdate mine, other;
+  std::vector<uint8_t> contributes = {1, 0, 1};
+  std::vector<Bytes> payloads = std::vector<Bytes>(3);
+  std::vector<float> sum = std::vector<float>(kElements, 7.0f);
+};
+
+TEST(FoldPayloads, TakesTheOwnUpdateAsItLies) {
+  Folding folding(SparseFromNonZero(Array(Folding::kElements, 2)));
+  ASSERT_EQ(folding.Fold(), OkStatus());  // there are no bytes of trainer 0
+  std::vector<float> expected(Folding::kElements);
+  for (const SparseUpdate* update : {&folding.mine, &folding.other}) {
+    folding.kernels.reduce.add_sparse(expected, update->positions, update->values);
+  }
+  EXPECT_TRUE(Bits(folding.sum) == Bits(expected));
+}
+
+TEST(FoldPayloads, NamesTheTrainerWhoseBytesCantBeRead) {
+  Folding folding(SparseFromNonZero(Array(Folding::kElements, 2)));
+  folding.payloads[2].pop_back();
+  const Status status = folding.Fold();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ToStd(status.message()).substr(0, 19), "update of trainer 2");
 }

@@ -29,13 +29,6 @@ struct PayloadCoding {
 Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
                     uint64_t end);
 
-// The updates over elements [begin, end) that trainers sent, by trainer; empty ones for those with
-// contributes[k] == 0. kDataLoss names the trainer whose bytes can't be read.
-StatusOr<std::vector<SparseUpdate>> DecodePayloads(const PayloadCoding& coding,
-                                                   std::vector<Bytes> payloads,
-                                                   std::span<const uint8_t> contributes,
-                                                   uint64_t begin, uint64_t end);
-
 // What came from other ranks.
 uint64_t BytesOfOthers(std::span<const Bytes> messages, int rank);
 

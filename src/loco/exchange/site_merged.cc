@@ -5,6 +5,7 @@
 
 #include "loco/exchange/partial_sum.h"
 #include "loco/exchange/payload.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
@@ -33,14 +34,12 @@ StatusOr<Messages> SiteMerged::Send(const Messages& message, std::span<const siz
   return received;
 }
 
-Status SiteMerged::SumSite(Messages payloads, const AgreedRound& round, uint64_t begin,
-                           std::span<float> sum) const {
+Status SiteMerged::SumSite(const Messages& payloads, const Contribution& mine,
+                           const AgreedRound& round, uint64_t begin, std::span<float> sum) const {
   std::vector<uint8_t> of_site(round.contributes.size());
   for (const uint32_t k : sites_[my_site_]) of_site[k] = round.contributes[k];
-  PULSE_ASSIGN_OR_RETURN(const auto updates, DecodePayloads({kernels_, round}, std::move(payloads),
-                                                            of_site, begin, begin + sum.size()));
-  FoldUpdates({sites_[my_site_]}, of_site, kernels_.reduce, updates, sum);
-  return OkStatus();
+  return FoldPayloads({kernels_, round}, {sites_[my_site_]}, {payloads, of_site, me_, mine}, begin,
+                      sum);
 }
 
 Status SiteMerged::SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
@@ -91,9 +90,9 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
         return Send(payload, {&leader, 1}, deadline);
       }};
   const Stage between_leaders = {
-      [&](size_t i, Messages payloads) -> StatusOr<Messages> {
+      [&](size_t i, const Messages& payloads) -> StatusOr<Messages> {
         if (IsLeader()) {
-          PULSE_RETURN_IF_ERROR(SumSite(std::move(payloads), round, borders[i], segment(i)));
+          PULSE_RETURN_IF_ERROR(SumSite(payloads, mine, round, borders[i], segment(i)));
         }
         return EncodeSum(round, borders[i], segment(i), true);
       },
@@ -103,7 +102,7 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
         if (IsLeader()) {
           PULSE_RETURN_IF_ERROR(several
                                     ? SumSites(std::move(received), round, borders[i], segment(i))
-                                    : SumSite(std::move(received), round, borders[i], segment(i)));
+                                    : SumSite(received, mine, round, borders[i], segment(i)));
         }
         return EncodeSum(round, borders[i], segment(i), has_members);
       },

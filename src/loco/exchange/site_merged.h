@@ -31,8 +31,8 @@ class SiteMerged final : public Exchange {
   size_t LeaderOf(size_t site) const { return sites_[site].front(); }
   bool IsLeader() const { return me_ == LeaderOf(my_site_); }
   // On leaders: `sum`, elements [begin, begin + sum.size()) of the whole array, becomes the site's.
-  Status SumSite(Messages payloads, const AgreedRound& round, uint64_t begin,
-                 std::span<float> sum) const;
+  Status SumSite(const Messages& payloads, const Contribution& mine, const AgreedRound& round,
+                 uint64_t begin, std::span<float> sum) const;
   // On leaders: from the sites' sums of that segment to the total.
   Status SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
                   std::span<float> sum) const;

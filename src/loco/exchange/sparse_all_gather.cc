@@ -3,18 +3,10 @@
 #include <vector>
 
 #include "loco/exchange/payload.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
-
-Status SparseAllGather::Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
-                             std::span<float> sum) const {
-  PULSE_ASSIGN_OR_RETURN(const auto updates,
-                         DecodePayloads({kernels_, round}, std::move(payloads), round.contributes,
-                                        begin, begin + sum.size()));
-  FoldUpdates(sites_, round.contributes, kernels_.reduce, updates, sum);
-  return OkStatus();
-}
 
 StatusOr<std::vector<uint64_t>> SparseAllGather::Borders(const Contribution& mine,
                                                          const AgreedRound& round,
@@ -48,9 +40,10 @@ Status SparseAllGather::SumSegments(const Contribution& mine, const AgreedRound&
     traffic_.received += BytesOfOthers(payloads, communicator_.rank());
     return payloads;
   };
-  const auto fold = [&](size_t i, Messages payloads) {
-    return Fold(std::move(payloads), round, borders[i],
-                sum.subspan(borders[i], borders[i + 1] - borders[i]));
+  const auto fold = [&](size_t i, const Messages& payloads) {
+    const auto me = static_cast<size_t>(communicator_.rank());
+    return FoldPayloads({kernels_, round}, sites_, {payloads, round.contributes, me, mine},
+                        borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]));
   };
   const Stage stages[] = {{encode, gather}};
   return RunPipeline(borders.size() - 1, stages, fold);

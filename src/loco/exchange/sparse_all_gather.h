@@ -40,10 +40,6 @@ class SparseAllGather final : public Exchange {
                      const std::vector<uint64_t>& borders, std::span<float> sum, Deadline deadline);
 
  private:
-  // The canonical sum of what all ranks sent of the segment that begins there.
-  Status Fold(std::vector<Bytes> payloads, const AgreedRound& round, uint64_t begin,
-              std::span<float> sum) const;
-
   Communicator& communicator_;
   kernels::KernelTable kernels_;
   Sites sites_;
