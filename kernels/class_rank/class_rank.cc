@@ -3,16 +3,9 @@
 namespace pulse::kernels {
 
 std::span<const ClassRankBody> ClassRankBodies() {
-  static constexpr ClassRankBody kBodies[] = {{.name = "reference",
-                                               .largest_exponent = LargestExponentRef,
-                                               .classify = ClassifyRef,
-                                               .rank = RankRef,
-                                               .select = SelectRef},
-                                              {.name = "simd",
-                                               .largest_exponent = LargestExponentSimd,
-                                               .classify = ClassifySimd,
-                                               .rank = RankSimd,
-                                               .select = SelectSimd}};
+  static constexpr ClassRankBody kBodies[] = {
+      {.name = "reference", .classify = ClassifyRef, .rank = RankRef, .select = SelectRef},
+      {.name = "simd", .classify = ClassifySimd, .rank = RankSimd, .select = SelectSimd}};
   return kBodies;
 }
 

@@ -55,13 +55,11 @@ struct WordLayout {
 
 inline constexpr WordLayout kFloatLayout = {4, 23, 0xff};
 
-// The largest exponent field of theta; 0 of nothing. NaN and infinity have the largest there is.
-using LargestExponentFn = uint32_t (*)(std::span<const float> theta);
-
 // Overwrites tiles and counts, TilesOf(words) of each, by the formula above. words: whole ones, at
 // any alignment, at most 2^20. Behind the last one the planes are ones, and count for nothing.
-using ClassifyFn = void (*)(ByteView words, const WordLayout& layout, uint32_t top,
-                            std::span<ClassTile> tiles, std::span<TileCounts> counts);
+// Returns the words' largest exponent, 0 of none: whoever guessed `top` sees whether it was that.
+using ClassifyFn = uint32_t (*)(ByteView words, const WordLayout& layout, uint32_t top,
+                                std::span<ClassTile> tiles, std::span<TileCounts> counts);
 
 // positions: strictly ascending, of words. Writes the class and the rank of each (as many as there
 // are positions). counts: as classified; where a tile's are all zeros, it has no part in the
@@ -76,7 +74,6 @@ using SelectFn = void (*)(std::span<const ClassTile> tiles, std::span<const Tile
 
 struct ClassRankBody {
   std::string_view name;
-  LargestExponentFn largest_exponent;
   ClassifyFn classify;
   RankFn rank;
   SelectFn select;

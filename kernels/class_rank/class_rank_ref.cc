@@ -10,9 +10,10 @@ namespace {
 constexpr size_t kPartWords = kTileWords / kTileParts;
 
 template <typename Word>
-void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
-                 std::span<TileCounts> counts) {
+uint32_t ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top,
+                     std::span<ClassTile> tiles, std::span<TileCounts> counts) {
   const size_t n = words.size() / sizeof(Word);
+  uint32_t largest = 0;
   for (size_t t = 0; t < tiles.size(); ++t) {
     tiles[t] = {};
     counts[t] = {};
@@ -20,7 +21,9 @@ void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top, std::sp
       const size_t at = t * kTileWords + i;
       uint8_t c = kRankClasses - 1;
       if (at < n) {
-        c = ClassOf(LoadLittle<Word>(words.data() + at * sizeof(Word)), layout, top);
+        const auto word = LoadLittle<Word>(words.data() + at * sizeof(Word));
+        largest = std::max(largest, ExponentOf(word, layout));
+        c = ClassOf(word, layout, top);
         ++counts[t].all[c];
         for (size_t part = i / kPartWords + 1; part < kTileParts; ++part) {
           ++counts[t].before[c][part];
@@ -31,6 +34,7 @@ void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top, std::sp
       }
     }
   }
+  return largest;
 }
 
 // Calls word(position, class, rank) for every word of the tiles that have counts.
@@ -52,16 +56,8 @@ void ForEachWord(std::span<const ClassTile> tiles, std::span<const TileCounts> c
 
 }  // namespace
 
-uint32_t LargestExponentRef(std::span<const float> theta) {
-  uint32_t largest = 0;
-  for (const float t : theta) {
-    largest = std::max(largest, ExponentOf(std::bit_cast<uint32_t>(t), kFloatLayout));
-  }
-  return largest;
-}
-
-void ClassifyRef(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
-                 std::span<TileCounts> counts) {
+uint32_t ClassifyRef(ByteView words, const WordLayout& layout, uint32_t top,
+                     std::span<ClassTile> tiles, std::span<TileCounts> counts) {
   switch (layout.word_bytes) {
     case 1:
       return ClassifyAll<uint8_t>(words, layout, top, tiles, counts);

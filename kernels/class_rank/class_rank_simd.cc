@@ -26,23 +26,6 @@ constexpr uint64_t kOne = 1;
 constexpr size_t kGroups = kTileGroups;
 constexpr size_t kPlanes = kClassPlanes;
 
-uint32_t LargestExponent(std::span<const float> theta) {
-  const hn::ScalableTag<uint32_t> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto* bits = reinterpret_cast<const uint32_t*>(theta.data());
-  const auto mask = hn::Set(d, kFloatLayout.exponent_mask << kFloatLayout.exponent_shift);
-  auto largest = hn::Zero(d);
-  size_t i = 0;
-  for (; i + lanes <= theta.size(); i += lanes) {
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, bits + i), mask));
-  }
-  uint32_t top = hn::GetLane(hn::MaxOfLanes(d, largest)) >> kFloatLayout.exponent_shift;
-  for (; i < theta.size(); ++i) {
-    top = std::max(top, ExponentOf(std::bit_cast<uint32_t>(theta[i]), kFloatLayout));
-  }
-  return top;
-}
-
 #if HWY_TARGET != HWY_SCALAR  // without vectors there is nothing to gain: the reference serves
 
 // There is no shift of bytes: pairs of them are shifted, and the mask drops what the upper one let
@@ -67,10 +50,17 @@ HWY_INLINE V Below(V a, V b) {
   }
 }
 
-// The classes of at most kTileWords words, one byte each.
+template <class D>
+HWY_INLINE uint32_t LargestLane(D d, hn::Vec<D> lanes) {
+  alignas(64) hn::TFromD<D> each[hn::MaxLanes(d)];
+  hn::Store(lanes, d, each);
+  return static_cast<uint32_t>(*std::max_element(each, each + hn::Lanes(d)));
+}
+
+// The classes of at most kTileWords words, one byte each. Returns their largest exponent.
 template <typename Word>
-HWY_INLINE void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t top,
-                              uint8_t* classes) {
+HWY_INLINE uint32_t ClassifyWords(ByteView words, const WordLayout& layout, uint32_t top,
+                                  uint8_t* classes) {
   const hn::ScalableTag<Word> d;
   const hn::ScalableTag<uint8_t> bytes;
   const hn::Rebind<uint8_t, decltype(d)> d8;
@@ -79,10 +69,12 @@ HWY_INLINE void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t
   const auto mask = hn::Set(d, static_cast<Word>(layout.exponent_mask));
   const auto from = hn::Set(d, static_cast<Word>(top));
   const auto last = hn::Set(d, Word{kRankClasses - 1});
+  auto largest_lanes = hn::Zero(d);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto word = hn::BitCast(d, hn::LoadU(bytes, words.data() + i * sizeof(Word)));
     const auto exponent = hn::And(ShiftWords(d, word, layout.exponent_shift), mask);
+    largest_lanes = hn::Max(largest_lanes, exponent);
     const auto of_lane = hn::Min(Below(from, exponent), last);
     if constexpr (sizeof(Word) == 1) {
       hn::StoreU(of_lane, d, classes + i);
@@ -94,9 +86,13 @@ HWY_INLINE void ClassifyWords(ByteView words, const WordLayout& layout, uint32_t
       hn::StoreU(hn::TruncateTo(d8, of_lane), d8, classes + i);
     }
   }
+  uint32_t largest = LargestLane(d, largest_lanes);
   for (; i < n; ++i) {
-    classes[i] = ClassOf(LoadLittle<Word>(words.data() + i * sizeof(Word)), layout, top);
+    const auto word = LoadLittle<Word>(words.data() + i * sizeof(Word));
+    classes[i] = ClassOf(word, layout, top);
+    largest = std::max(largest, ExponentOf(word, layout));
   }
+  return largest;
 }
 
 HWY_INLINE void SplitIntoPlanes(const uint8_t* classes, ClassTile& tile) {
@@ -174,20 +170,22 @@ HWY_INLINE void Uncount(size_t missing, TileCounts& counts) {
 }
 
 template <typename Word>
-void ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
-                 std::span<TileCounts> counts) {
+uint32_t ClassifyAll(ByteView words, const WordLayout& layout, uint32_t top,
+                     std::span<ClassTile> tiles, std::span<TileCounts> counts) {
   constexpr size_t kTileBytes = kTileWords * sizeof(Word);
   alignas(64) uint8_t classes[kTileWords];
+  uint32_t largest = 0;
   for (size_t t = 0; t < tiles.size(); ++t) {
     const ByteView of_tile =
         words.subspan(t * kTileBytes, std::min(kTileBytes, words.size() - t * kTileBytes));
-    ClassifyWords<Word>(of_tile, layout, top, classes);
+    largest = std::max(largest, ClassifyWords<Word>(of_tile, layout, top, classes));
     const size_t missing = kTileWords - of_tile.size() / sizeof(Word);
     std::memset(classes + kTileWords - missing, kRankClasses - 1, missing);
     SplitIntoPlanes(classes, tiles[t]);
     CountClasses(tiles[t], counts[t]);
     if (missing > 0) Uncount(missing, counts[t]);
   }
+  return largest;
 }
 
 // Masks that are loaded, not made: the loops below wait for instructions, not for memory.
@@ -280,10 +278,10 @@ HWY_INLINE uint32_t SelectInTile(const ClassTile& tile, size_t c,
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-void Classify(ByteView words, const WordLayout& layout, uint32_t top, std::span<ClassTile> tiles,
-              std::span<TileCounts> counts) {
+uint32_t Classify(ByteView words, const WordLayout& layout, uint32_t top,
+                  std::span<ClassTile> tiles, std::span<TileCounts> counts) {
 #if HWY_TARGET == HWY_SCALAR
-  ClassifyRef(words, layout, top, tiles, counts);
+  return ClassifyRef(words, layout, top, tiles, counts);
 #else
   switch (layout.word_bytes) {
     case 1:
@@ -361,18 +359,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pulse::kernels {
 
-HWY_EXPORT(LargestExponent);
 HWY_EXPORT(Classify);
 HWY_EXPORT(Rank);
 HWY_EXPORT(Select);
 
-uint32_t LargestExponentSimd(std::span<const float> theta) {
-  return HWY_DYNAMIC_DISPATCH(LargestExponent)(theta);
-}
-
-void ClassifySimd(ByteView words, const WordLayout& layout, uint32_t top,
-                  std::span<ClassTile> tiles, std::span<TileCounts> counts) {
-  HWY_DYNAMIC_DISPATCH(Classify)(words, layout, top, tiles, counts);
+uint32_t ClassifySimd(ByteView words, const WordLayout& layout, uint32_t top,
+                      std::span<ClassTile> tiles, std::span<TileCounts> counts) {
+  return HWY_DYNAMIC_DISPATCH(Classify)(words, layout, top, tiles, counts);
 }
 
 void RankSimd(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,

@@ -340,8 +340,8 @@ TEST(CudaOps, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
         const ClassRankBody& reference = Reference().class_rank;
         std::vector<ClassTile> tiles(TilesOf(block.size()));
         std::vector<TileCounts> tile_counts(tiles.size());
-        reference.classify(AsBytes(block), kFloatLayout, reference.largest_exponent(block), tiles,
-                           tile_counts);
+        const uint32_t largest = reference.classify(AsBytes(block), kFloatLayout, 0, tiles, counts);
+        reference.classify(AsBytes(block), kFloatLayout, largest, tiles, tile_counts);
         const auto of_block = update.BlockPositions(b);
         std::vector<uint8_t> classes(of_block.size());
         std::vector<uint32_t> expected(of_block.size());

@@ -7,7 +7,7 @@
 namespace pulse {
 namespace {
 
-// Elements that stay in a core's cache from one look at them to the next.
+// After so many a guess is looked at again.
 constexpr size_t kPieceElements = 16 * kernels::kTileWords;
 
 }  // namespace
@@ -18,22 +18,21 @@ void ThetaClasses::Classify(const kernels::ClassRankBody& kernel, std::span<cons
   counts_.resize(tiles_.size());
   const auto classify = [&](size_t first, size_t length) {
     const size_t tile = first / kernels::kTileWords, tiles = kernels::TilesOf(length);
-    kernel.classify(AsBytes(theta.subspan(first, length)), kernels::kFloatLayout, top_,
-                    std::span(tiles_).subspan(tile, tiles),
-                    std::span(counts_).subspan(tile, tiles));
+    return kernel.classify(AsBytes(theta.subspan(first, length)), kernels::kFloatLayout, top_,
+                           std::span(tiles_).subspan(tile, tiles),
+                           std::span(counts_).subspan(tile, tiles));
   };
-  // The guess is that the block is like the one before. Where it proves too low, what was
-  // classified by it is done again in the end; where too high, everything is.
+  // The guess is that the block is like the one before. Where it proves too low, it is raised at
+  // once, and what was classified by it is done again in the end.
   uint32_t top = 0;
   size_t right_from = 0;
   for (size_t first = 0; first < theta.size(); first += kPieceElements) {
     const size_t length = std::min(kPieceElements, theta.size() - first);
-    top = std::max(top, kernel.largest_exponent(theta.subspan(first, length)));
+    top = std::max(top, classify(first, length));
     if (top > top_) {
       top_ = top;
-      right_from = first;
+      right_from = first + length;
     }
-    classify(first, length);
   }
   if (top < top_) {
     top_ = top;
