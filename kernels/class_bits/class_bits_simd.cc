@@ -52,22 +52,68 @@ HWY_INLINE uint64_t CollectBits(uint64_t bits, uint64_t mask) {
 #endif
 }
 
-// The groups' members of class c.
-HWY_INLINE void FindMembers(const ClassTile& tile, size_t c, uint64_t* members) {
+// Its place; anything up to 64 if there is none. Not std::countr_zero, which GCC gives a branch.
+HWY_INLINE uint32_t LowestOne(uint64_t bits) {
+#if PULSE_HAS_BMI2
+  return static_cast<uint32_t>(_tzcnt_u64(bits));
+#else
+  return static_cast<uint32_t>(std::countr_zero(bits));
+#endif
+}
+
+// The groups' members of class c. Returns a bit for each group that has some.
+HWY_INLINE uint32_t FindMembers(const ClassTile& tile, size_t c, uint64_t* members) {
   const hn::CappedTag<uint64_t, kTileGroups> d;
   const auto differs = [&](size_t plane)
                            HWY_ATTR { return hn::Set(d, (c >> plane & 1) - uint64_t{1}); };
   const auto differs0 = differs(0), differs1 = differs(1);
   const auto differs2 = differs(2), differs3 = differs(3);
   const uint64_t* const planes = tile.planes.data();
+  uint32_t occupied = 0;
   for (size_t g = 0; g < kTileGroups; g += hn::Lanes(d)) {
     const auto low = hn::And(hn::Xor(hn::Load(d, planes + g), differs0),
                              hn::Xor(hn::Load(d, planes + kTileGroups + g), differs1));
     const auto high = hn::And(hn::Xor(hn::Load(d, planes + 2 * kTileGroups + g), differs2),
                               hn::Xor(hn::Load(d, planes + 3 * kTileGroups + g), differs3));
-    hn::Store(hn::And(low, high), d, members + g);
+    const auto found = hn::And(low, high);
+    hn::Store(found, d, members + g);
+    uint8_t some[8] = {};
+    hn::StoreMaskBits(d, hn::Ne(found, hn::Zero(d)), some);
+    occupied |= LoadLittle<uint32_t>(some) << g;
   }
+  return occupied;
 }
+
+// A class's members in a tile. Where they are few, groups without any are passed over: more would
+// cost more by the branches than they save.
+struct Members {
+  static constexpr size_t kFew = 16;
+
+  HWY_INLINE Members(const ClassTile& tile, const TileCounts& counts, size_t c)
+      : count(counts.all[c]), occupied(FindMembers(tile, c, groups)) {}
+
+  // Calls group(g, the group's members, how many they are), ascending.
+  template <typename Group>
+  HWY_INLINE void ForEachGroup(Group group) const {
+    if (count <= kFew) {
+      for (uint32_t left = occupied; left != 0; left &= left - 1) {
+        const auto g = static_cast<size_t>(std::countr_zero(left));
+        group(g, groups[g], static_cast<size_t>(std::popcount(groups[g])));
+      }
+      return;
+    }
+    for (size_t g = 0; g < kTileGroups; ++g) {
+      group(g, groups[g], static_cast<size_t>(std::popcount(groups[g])));
+    }
+  }
+
+  alignas(64) uint64_t groups[kTileGroups];
+  size_t count;  // of the block's words: behind the last one there may be more in `groups`
+  uint32_t occupied;
+};
+// Classes with at most so many members in a tile have their bits in one word, of which no group
+// takes all 64. Not so in the last tile, where there are more behind the last word.
+constexpr size_t kOneWord = 63;
 
 // 64 bits from bit `at` on.
 HWY_INLINE uint64_t BitsFrom(const uint64_t* bits, size_t at) {
@@ -76,14 +122,15 @@ HWY_INLINE uint64_t BitsFrom(const uint64_t* bits, size_t at) {
 }
 
 // The same, but only the first 57 count. (Words are stored lowest byte first: core/bytes.h.)
+constexpr size_t kFewBits = 57;
 HWY_INLINE uint64_t FewBitsFrom(const uint64_t* bits, size_t at) {
   return LoadLittle<uint64_t>(reinterpret_cast<const uint8_t*>(bits) + at / 8) >> at % 8;
 }
-constexpr size_t kFewBits = 57;
 
-// count: up to 64.
-HWY_INLINE uint64_t DropBits(uint64_t bits, size_t count) {
-  return bits >> (count / 2) >> (count - count / 2);
+// What was put from bit `at` on begins its last word; the rest of that word is zero.
+HWY_INLINE void PutBits(uint64_t* bits, size_t at, uint64_t added) {
+  bits[at / 64] |= added << at % 64;
+  bits[at / 64 + 1] = added >> 1 >> (63 - at % 64);
 }
 
 HWY_INLINE bool AnyIn(const uint64_t* bits, size_t begin, size_t end) {
@@ -94,59 +141,55 @@ HWY_INLINE bool AnyIn(const uint64_t* bits, size_t begin, size_t end) {
 
 void SplitByClass(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
                   const uint64_t* chosen, const ClassBits& of_class) {
-  alignas(64) uint64_t members[kTileGroups];
   ClassCounts next = {};
   for (size_t c = 0; c < kRankClasses; ++c) of_class[c][0] = 0;
   for (size_t t = 0; t < tiles.size(); ++t, chosen += kTileGroups) {
     for (size_t c = 0; c < kRankClasses; ++c) {
       if (counts[t].all[c] == 0) continue;
-      FindMembers(tiles[t], c, members);
-      uint64_t* const bits = of_class[c];
-      size_t at = next[c];
-      for (size_t g = 0; g < kTileGroups; ++g) {
-        const uint64_t collected = CollectBits(chosen[g], members[g]);
-        bits[at / 64] |= collected << at % 64;
-        bits[at / 64 + 1] = collected >> 1 >> (63 - at % 64);
-        at += static_cast<size_t>(std::popcount(members[g]));
+      const Members members(tiles[t], counts[t], c);
+      if (members.count <= kOneWord && t + 1 < tiles.size()) {
+        uint64_t word = 0;
+        size_t at = 0;
+        members.ForEachGroup([&](size_t g, uint64_t group, size_t count) HWY_ATTR {
+          word |= CollectBits(chosen[g], group) << at;
+          at += count;
+        });
+        PutBits(of_class[c], next[c], word);
+      } else {
+        size_t at = next[c];
+        members.ForEachGroup([&](size_t g, uint64_t group, size_t count) HWY_ATTR {
+          PutBits(of_class[c], at, CollectBits(chosen[g], group));
+          at += count;
+        });
       }
       next[c] += counts[t].all[c];
     }
   }
 }
 
-// The members of a class that has at most 64 in the tile.
-HWY_INLINE void SpreadFew(uint64_t bits, const uint64_t* members, uint64_t* chosen) {
-  for (size_t g = 0; g < kTileGroups; ++g) {
-    chosen[g] |= SpreadBits(bits, members[g]);
-    bits = DropBits(bits, static_cast<size_t>(std::popcount(members[g])));
-  }
-}
-
-HWY_INLINE void SpreadMany(const uint64_t* bits, size_t at, const uint64_t* members,
-                           uint64_t* chosen) {
-  for (size_t g = 0; g < kTileGroups; ++g) {
-    const auto count = static_cast<size_t>(std::popcount(members[g]));
-    const uint64_t from = count <= kFewBits ? FewBitsFrom(bits, at) : BitsFrom(bits, at);
-    chosen[g] |= SpreadBits(from, members[g]);
-    at += count;
-  }
-}
-
 void JoinClasses(std::span<const ClassTile> tiles, std::span<const TileCounts> counts,
                  const ClassBits& of_class, uint64_t* chosen) {
-  alignas(64) uint64_t members[kTileGroups];
   ClassCounts next = {};
   for (size_t t = 0; t < tiles.size(); ++t, chosen += kTileGroups) {
     std::fill_n(chosen, kTileGroups, 0);
     for (size_t c = 0; c < kRankClasses; ++c) {
-      const size_t begin = next[c];
+      const uint64_t* const bits = of_class[c];
+      size_t at = next[c];
       next[c] += counts[t].all[c];
-      if (begin == next[c] || !AnyIn(of_class[c], begin, next[c])) continue;
-      FindMembers(tiles[t], c, members);
-      if (counts[t].all[c] <= 64) {
-        SpreadFew(BitsFrom(of_class[c], begin), members, chosen);
+      if (at == next[c] || !AnyIn(bits, at, next[c])) continue;
+      const Members members(tiles[t], counts[t], c);
+      if (members.count <= kOneWord && t + 1 < tiles.size()) {
+        uint64_t word = BitsFrom(bits, at);
+        members.ForEachGroup([&](size_t g, uint64_t group, size_t count) HWY_ATTR {
+          chosen[g] |= SpreadBits(word, group);
+          word >>= count;
+        });
       } else {
-        SpreadMany(of_class[c], begin, members, chosen);
+        members.ForEachGroup([&](size_t g, uint64_t group, size_t count) HWY_ATTR {
+          const uint64_t word = count <= kFewBits ? FewBitsFrom(bits, at) : BitsFrom(bits, at);
+          chosen[g] |= SpreadBits(word, group);
+          at += count;
+        });
       }
     }
   }
@@ -161,12 +204,8 @@ size_t ListOnes(std::span<const uint64_t> words, uint32_t* ones) {
     const auto first = static_cast<uint32_t>(64 * w);
     const auto here = static_cast<size_t>(std::popcount(bits));
     uint32_t* at = ones + count;
-    for (size_t i = 0; i < kAlways; ++i, bits &= bits - 1) {
-      at[i] = first + static_cast<uint32_t>(std::countr_zero(bits));
-    }
-    for (size_t i = kAlways; i < here; ++i, bits &= bits - 1) {
-      at[i] = first + static_cast<uint32_t>(std::countr_zero(bits));
-    }
+    for (size_t i = 0; i < kAlways; ++i, bits &= bits - 1) at[i] = first + LowestOne(bits);
+    for (size_t i = kAlways; i < here; ++i, bits &= bits - 1) at[i] = first + LowestOne(bits);
     count += here;
   }
   return count;

@@ -18,14 +18,19 @@ const ClassBitsBody& Reference() {
   return ClassBitsBodies().front();
 }
 
-// A block of words of a few classes; of every class where `awkward`.
+// A block of words of a few classes; of every class alike; or of the last one alone.
+enum class Words { kFew, kEvery, kLast };
 struct Block {
-  Block(size_t n, bool awkward) : tiles(TilesOf(n)), counts(TilesOf(n)) {
+  Block(size_t n, Words words_of) : tiles(TilesOf(n)), counts(TilesOf(n)) {
     Rng rng(6, {.sample = static_cast<uint32_t>(n)});
     std::vector<uint32_t> words;
     for (size_t i = 0; i < n; ++i) {
       const auto below = static_cast<uint32_t>(std::countr_zero(rng.U32() | 0x80000000u));
-      words.push_back((awkward ? rng.Below(20) : below % 20) << 23);
+      const uint32_t every = rng.Below(20);
+      words.push_back((words_of == Words::kFew     ? below % 20
+                       : words_of == Words::kEvery ? every
+                                                   : 0)
+                      << 23);
     }
     ClassRankBodies().front().classify(AsBytes(std::span<const uint32_t>(words)), kFloatLayout, 17,
                                        tiles, counts);
@@ -95,8 +100,8 @@ TEST(ClassBits, EveryBodyAndTargetAgreesWithTheReferenceAndJoinsWhatItSplit) {
     for (const ClassBitsBody& body : ClassBitsBodies()) {
       SCOPED_TRACE(body.name);
       for (const size_t n : {0, 1, 63, 64, 65, 2047, 2048, 2049, 20001}) {
-        for (const uint32_t gap : {1u, 2u, 20u, 500u, 5000u}) {
-          const Block block(n, gap == 2);
+        for (const uint32_t gap : {1u, 2u, 20u, 10u, 500u, 5000u}) {
+          const Block block(n, gap == 2 ? Words::kEvery : gap == 10 ? Words::kLast : Words::kFew);
           const std::vector<uint64_t> chosen = Chosen(n, gap);
           const Bits expected(block.sizes), split(block.sizes), to_join(block.sizes);
           Reference().split(block.tiles, block.counts, chosen.data(), expected.begins);
