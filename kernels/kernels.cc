@@ -29,6 +29,7 @@ KernelTable TableOf(std::string_view name) {
           .class_rank = Find(ClassRankBodies(), name),
           .diff = Find(DiffBodies(), name).run,
           .gate = Find(GateBodies(), name).run,
+          .grid_values = Find(GridValuesBodies(), name),
           .outer_step = Find(OuterStepBodies(), name).run,
           .reduce = Find(ReduceBodies(), name)};
 }

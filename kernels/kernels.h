@@ -12,6 +12,7 @@
 #include "kernels/class_rank/class_rank.h"
 #include "kernels/diff/diff.h"
 #include "kernels/gate/gate.h"
+#include "kernels/grid_values/grid_values.h"
 #include "kernels/outer_step/outer_step.h"
 #include "kernels/reduce/reduce.h"
 
@@ -27,6 +28,7 @@ struct KernelTable {
   ClassRankBody class_rank;
   DiffFn diff;
   GateFn gate;
+  GridValuesBody grid_values;
   OuterStepFn outer_step;
   ReduceBody reduce;
 };

@@ -33,6 +33,7 @@ Status ReadLengths(BitReader& reader, PrefixLengths& lengths);
 
 // By symbol: its code, first bit lowest, and how many bits that is.
 struct PrefixEncoder {
+  PrefixEncoder() = default;
   explicit PrefixEncoder(const PrefixLengths& lengths);
 
   struct Code {

@@ -1,6 +1,8 @@
 #include "codec/small_block_encoder.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "codec/rank_list.h"
 #include "kernels/class_rank/class_rank_math.h"
@@ -50,43 +52,55 @@ void SmallBlockEncoder::WritePositions(const ThetaClasses& classes,
 }
 
 void SmallBlockEncoder::TakeApart(const ThetaClasses& classes, SparseEntries entries) {
+  // A block of theta is larger than a core's cache.
+  constexpr size_t kAhead = 32;
+  constexpr size_t kBatch = 512;
+  std::array<uint32_t, kBatch> theta, values;
   for (PrefixCounts& counts : counts_) counts.fill(0);
-  parts_.resize(entries.positions.size());
+  const size_t count = entries.positions.size();
+  symbols_.resize(count);
+  plain_.resize(count);
   off_grid_.clear();
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const uint32_t at = BitsOf(classes.theta()[entries.positions[i]]);
-    const uint32_t value = BitsOf(entries.values[i]);
-    const uint32_t symbol = SymbolOf(at, value);
-    const size_t code = CodeOf(kernels::ClassOf(at, kernels::kFloatLayout, classes.top()));
-    unsigned below = BitsBelowGrid(at, ExponentOfSymbol(symbol), coarser_);
-    if (LowBits(value, below) != 0) {
-      off_grid_.push_back(static_cast<uint32_t>(i));
-      below = 0;
+  for (size_t first = 0; first < count; first += kBatch) {
+    const size_t length = std::min(kBatch, count - first);
+    for (size_t i = 0; i < length; ++i) {
+      const size_t ahead = std::min(first + i + kAhead, count - 1);
+      __builtin_prefetch(&classes.theta()[entries.positions[ahead]]);
+      theta[i] = BitsOf(classes.theta()[entries.positions[first + i]]);
     }
-    parts_[i] = {.plain = LowBits(value, kPlainMantissaBits) >> below,
-                 .symbol = static_cast<uint16_t>(symbol),
-                 .plain_bits = static_cast<uint8_t>(kPlainMantissaBits - below),
-                 .code = static_cast<uint8_t>(code)};
-    ++counts_[code][symbol];
+    std::memcpy(values.data(), &entries.values[first], length * sizeof(float));
+    kernels_.grid_values.split(coarser_, std::span(theta).first(length),
+                               std::span(values).first(length), &symbols_[first], &plain_[first]);
+    for (size_t i = 0; i < length; ++i) {
+      const size_t code = CodeOf(kernels::ClassOf(theta[i], kernels::kFloatLayout, classes.top()));
+      uint32_t& symbol = symbols_[first + i];
+      ++counts_[code][symbol];
+      symbol += static_cast<uint32_t>(code * kPrefixSymbols);
+      if ((plain_[first + i] & kernels::kOffGrid) != 0) {
+        off_grid_.push_back(static_cast<uint32_t>(first + i));
+      }
+    }
   }
 }
 
 void SmallBlockEncoder::WriteValues(BitWriter& writer) {
-  const auto entries = static_cast<uint32_t>(parts_.size());
+  const auto entries = static_cast<uint32_t>(symbols_.size());
   writer.Reserve(MaxRankBits(off_grid_.size(), entries) + kSmallCodes * kMaxLengthsBits +
                  uint64_t{entries} * (kMaxPrefixBits + kPlainMantissaBits) + 2 * kMostBits);
   writer.Write(off_grid_.size(), static_cast<unsigned>(std::bit_width(entries)));
   WriteRanks(off_grid_, entries, writer);
-  std::vector<PrefixEncoder> encoders;
-  for (const PrefixCounts& counts : counts_) {
-    const PrefixLengths lengths = LengthsFor(counts);
-    encoders.emplace_back(lengths);
+  for (size_t code = 0; code < kSmallCodes; ++code) {
+    const PrefixLengths lengths = LengthsFor(counts_[code]);
+    encoders_[code] = PrefixEncoder(lengths);
     if (lengths != PrefixLengths{}) WriteLengths(lengths, writer);
   }
-  for (const Parts& parts : parts_) {
-    const PrefixEncoder::Code code = encoders[parts.code].codes[parts.symbol];
-    writer.Write(uint64_t{parts.plain} << code.length | code.bits,
-                 code.length + unsigned{parts.plain_bits});
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    const uint32_t symbol = symbols_[i];
+    const PrefixEncoder::Code code =
+        encoders_[symbol / kPrefixSymbols].codes[symbol % kPrefixSymbols];
+    const unsigned plain_bits = plain_[i] >> kernels::kPlainCountShift & 0x1F;
+    const uint64_t plain = LowBits(plain_[i], kPlainMantissaBits);
+    writer.Write(plain << code.length | code.bits, code.length + plain_bits);
   }
 }
 

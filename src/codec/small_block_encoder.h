@@ -26,14 +26,6 @@ class SmallBlockEncoder {
   ByteView Encode(const ThetaClasses& classes, SparseEntries entries);
 
  private:
-  // A value taken apart (kernels/sparse_small/grid_value.h).
-  struct Parts {
-    uint32_t plain;
-    uint16_t symbol;
-    uint8_t plain_bits;
-    uint8_t code;
-  };
-
   void WritePositions(const ThetaClasses& classes, std::span<const uint32_t> positions,
                       BitWriter& writer);
   void TakeApart(const ThetaClasses& classes, SparseEntries entries);
@@ -46,8 +38,10 @@ class SmallBlockEncoder {
   std::vector<uint64_t> chosen_;    // a bit for each element
   std::vector<uint32_t> ranks_;     // of the entries of class 0, then those of class 1, ...
   std::vector<uint32_t> off_grid_;  // entries whose values are not on theta's grid
-  std::vector<Parts> parts_;
+  std::vector<uint32_t> symbols_;   // of each entry; its code times kPrefixSymbols beside it
+  std::vector<uint32_t> plain_;     // see kernels/grid_values
   std::array<PrefixCounts, kSmallCodes> counts_;
+  std::array<PrefixEncoder, kSmallCodes> encoders_;
 };
 
 }  // namespace pulse

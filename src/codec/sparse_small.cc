@@ -52,13 +52,14 @@ StatusOr<SparseUpdate> DecodeSparseUpdateSmall(const kernels::KernelTable& kerne
   update.values.reserve(std::min<uint64_t>(view->entries(), bytes.size()));
   const auto decoder = std::make_unique<SmallBlockDecoder>(kernels, coarser);
   ThetaClasses classes;
+  DecodedBlock decoded;
   for (uint64_t b = 0; b < view->blocks(); ++b) {
     const ContainerView::Block block = view->block(b);
     if (block.entries > 0) {
       classes.Classify(kernels.class_rank, theta.subspan(block.first, block.elements));
-      const Status decoded = decoder->Decode(classes, block.entries, block.payload);
-      if (!decoded.ok()) return Annotate(decoded, fmt::format("sparse update, block {}", b));
-      const auto [positions, values] = decoder->entries();
+      const Status status = decoder->Decode(classes, block.entries, block.payload, decoded);
+      if (!status.ok()) return Annotate(status, fmt::format("sparse update, block {}", b));
+      const auto [positions, values] = decoded.entries();
       update.positions.insert(update.positions.end(), positions.begin(), positions.end());
       update.values.insert(update.values.end(), values.begin(), values.end());
     }

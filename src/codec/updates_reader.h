@@ -20,8 +20,8 @@
 
 namespace pulse {
 
-// Not thread-safe. Memory: a block's scratch, 8 bytes for each of its entries, and 8 bytes for each
-// block of each update.
+// Not thread-safe. Memory: a block's scratch, 8 bytes for each entry of one block of each update,
+// and 8 bytes for each block of each update.
 class UpdatesReader {
  public:
   // Updates over `elements` elements. theta: as many, or none for codec fast; must outlive this.
@@ -35,25 +35,24 @@ class UpdatesReader {
 
   uint64_t blocks() const { return SparseBlocksFor(elements_); }
 
-  // Block b of an update; valid until the next call. Quickest if all updates are read at one block
-  // before the next. kDataLoss for any bytes but an encoder's.
+  // Block b of an update; valid until the next call for that update. Quickest if all updates are
+  // read at one block before the next. kDataLoss for any bytes but an encoder's.
   StatusOr<SparseEntries> Read(size_t update, uint64_t b);
 
  private:
-  StatusOr<SparseEntries> ReadFast(const ContainerView::Block& block);
-  StatusOr<SparseEntries> ReadSmall(const ContainerView::Block& block);
+  Status ReadFast(const ContainerView::Block& block, DecodedBlock& into);
+  Status ReadSmall(const ContainerView::Block& block, DecodedBlock& into);
 
   kernels::KernelTable kernels_;
   UpdateCodec codec_;
   uint64_t elements_;
   std::span<const float> theta_;
   std::vector<ContainerView> updates_;
+  std::vector<DecodedBlock> blocks_;  // by update
   std::unique_ptr<FastBlockDecoder> fast_;
   std::unique_ptr<SmallBlockDecoder> small_;
   ThetaClasses classes_;
   std::optional<uint64_t> classified_;  // the first element of the block that they are of
-  std::vector<uint32_t> positions_;     // codec fast only, as the next
-  std::vector<float> values_;
 };
 
 }  // namespace pulse

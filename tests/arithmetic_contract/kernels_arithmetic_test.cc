@@ -34,6 +34,7 @@ KernelTable Bodies(bool fastest) {
           .class_rank = pick(ClassRankBodies()),
           .diff = pick(DiffBodies()).run,
           .gate = pick(GateBodies()).run,
+          .grid_values = pick(GridValuesBodies()),
           .outer_step = pick(OuterStepBodies()).run,
           .reduce = pick(ReduceBodies())};
 }
