@@ -50,6 +50,40 @@ class UpdatesOfRange {
   std::optional<SparseUpdateView> mine_;
 };
 
+// Elements added up at a time, of all trainers: they stay in a core's cache.
+constexpr uint64_t kPieceElements = uint64_t{1} << 15;
+
+// Of a trainer's entries of a block, those that have not been added yet.
+struct Rest {
+  SparseEntries entries;
+
+  SparseEntries TakeBelow(uint32_t end) {
+    const auto positions = entries.positions;
+    const auto count = static_cast<size_t>(
+        std::lower_bound(positions.begin(), positions.end(), end) - positions.begin());
+    const SparseEntries taken = {positions.first(count), entries.values.first(count)};
+    entries = {positions.subspan(count), entries.values.subspan(count)};
+    return taken;
+  }
+};
+
+// Overwrites `sum`, a block.
+void FoldBlock(const kernels::ReduceBody& reduce, const Sites& sites,
+               std::span<const uint8_t> contributes, std::span<Rest> rests,
+               std::span<float> site_sum, std::span<float> sum) {
+  for (uint64_t begin = 0; begin < sum.size(); begin += kPieceElements) {
+    const uint64_t length = std::min(kPieceElements, sum.size() - begin);
+    const auto end = static_cast<uint32_t>(begin + length);
+    FoldInOrder(sites, contributes, reduce.add_dense,
+                site_sum.subspan(site_sum.empty() ? 0 : begin, site_sum.empty() ? 0 : length),
+                sum.subspan(begin, length), [&](uint32_t k, std::span<float> out) {
+                  // Positions are the block's.
+                  const SparseEntries entries = rests[k].TakeBelow(end);
+                  reduce.add_sparse({out.data() - begin, end}, entries.positions, entries.values);
+                });
+  }
+}
+
 }  // namespace
 
 Status FoldPayloads(const PayloadCoding& coding, const Sites& sites, const FoldInput& in,
@@ -59,21 +93,17 @@ Status FoldPayloads(const PayloadCoding& coding, const Sites& sites, const FoldI
   PULSE_RETURN_IF_ERROR(updates.Open(in));
   std::vector<float> site_sum(
       sites.size() > 1 ? std::min<uint64_t>(sum.size(), kSparseBlockElements) : 0);
-  Status status;
-  for (uint64_t b = 0; b < SparseBlocksFor(sum.size()) && status.ok(); ++b) {
+  std::vector<Rest> rests(in.payloads.size());
+  for (uint64_t b = 0; b < SparseBlocksFor(sum.size()); ++b) {
+    for (size_t k = 0; k < rests.size(); ++k) {
+      if (in.contributes[k] == 0) continue;
+      PULSE_ASSIGN_OR_RETURN(rests[k].entries, updates.Read(k, b));
+    }
     const uint64_t first = b * kSparseBlockElements;
-    const uint64_t length = std::min<uint64_t>(kSparseBlockElements, sum.size() - first);
-    FoldInOrder(sites, in.contributes, coding.kernels.reduce.add_dense,
-                std::span(site_sum).first(site_sum.empty() ? 0 : length),
-                sum.subspan(first, length), [&](uint32_t k, std::span<float> out) {
-                  if (!status.ok()) return;
-                  const auto entries = updates.Read(k, b);
-                  status = entries.status();
-                  if (!status.ok()) return;
-                  coding.kernels.reduce.add_sparse(out, entries->positions, entries->values);
-                });
+    FoldBlock(coding.kernels.reduce, sites, in.contributes, rests, site_sum,
+              sum.subspan(first, std::min<uint64_t>(kSparseBlockElements, sum.size() - first)));
   }
-  return status;
+  return OkStatus();
 }
 
 }  // namespace pulse::loco
