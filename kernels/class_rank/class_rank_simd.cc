@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/arithmetic/prefetch.h"
 #include "kernels/class_rank/class_rank_bodies.h"
 #include "kernels/class_rank/class_rank_math.h"
 
@@ -72,6 +73,7 @@ HWY_INLINE uint32_t ClassifyWords(ByteView words, const WordLayout& layout, uint
   auto largest_lanes = hn::Zero(d);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    PrefetchAhead(words.data() + i * sizeof(Word));
     const auto word = hn::BitCast(d, hn::LoadU(bytes, words.data() + i * sizeof(Word)));
     const auto exponent = hn::And(ShiftWords(d, word, layout.exponent_shift), mask);
     largest_lanes = hn::Max(largest_lanes, exponent);
