@@ -9,9 +9,9 @@
 namespace pulse::kernels {
 
 // plain: the plain bits in the lowest 22, how many of them are written from bit kPlainCountShift
-// on, and kOffGrid where the value is not on theta's grid: then all are written.
+// on, and kOffGridFlag where the value is not on theta's grid: then all are written.
 inline constexpr unsigned kPlainCountShift = 24;
-inline constexpr uint32_t kOffGrid = uint32_t{1} << 31;
+inline constexpr uint32_t kOffGridFlag = uint32_t{1} << 31;
 
 // Of each value: its symbol and its plain bits. theta, values: as bits; equal lengths. coarser: 0
 // to 16.

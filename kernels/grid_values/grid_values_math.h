@@ -11,7 +11,7 @@ inline uint32_t PlainOf(uint32_t theta, uint32_t value, unsigned coarser) {
   const bool off = LowBits(value, below) != 0;
   const unsigned omitted = off ? 0 : below;
   return LowBits(value, kPlainMantissaBits) >> omitted |
-         (kPlainMantissaBits - omitted) << kPlainCountShift | (off ? kOffGrid : 0);
+         (kPlainMantissaBits - omitted) << kPlainCountShift | (off ? kOffGridFlag : 0);
 }
 
 inline uint32_t ValueOf(uint32_t theta, uint32_t symbol, uint32_t tail, unsigned coarser) {

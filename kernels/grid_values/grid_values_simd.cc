@@ -52,7 +52,7 @@ void SplitValues(unsigned coarser, std::span<const uint32_t> theta,
     const auto omitted = hn::IfThenZeroElse(off, below);
     const auto bits = hn::Shr(hn::And(v, mantissa), omitted);
     const auto count = hn::ShiftLeft<kPlainCountShift>(hn::Sub(all, omitted));
-    const auto flag = hn::IfThenElseZero(off, hn::Set(d, kOffGrid));
+    const auto flag = hn::IfThenElseZero(off, hn::Set(d, kOffGridFlag));
     hn::StoreU(hn::Or(hn::Or(bits, count), flag), d, plain + i);
   }
   for (; i < theta.size(); ++i) {

@@ -42,13 +42,13 @@ TEST(GridValues, PutsTogetherWhatItTookApart) {
     for (size_t i = 0; i < plain.size(); ++i) {
       const unsigned count = plain[i] >> kPlainCountShift & 31;
       const uint64_t bits = LowBits(plain[i], kPlainMantissaBits);
-      ASSERT_EQ((plain[i] & kOffGrid) != 0, IsOffGrid(made.theta[i], made.values[i], coarser));
+      ASSERT_EQ((plain[i] & kOffGridFlag) != 0, IsOffGrid(made.theta[i], made.values[i], coarser));
       ASSERT_EQ(bits >> count, 0u);
       tails[i] = static_cast<uint32_t>(bits << (32 - count) | (0xAAAAAAAAu >> count & 0xFFFF));
     }
     Reference().join(coarser, made.theta, symbols.data(), tails.data(), back.data());
     for (size_t i = 0; i < plain.size(); ++i) {
-      if ((plain[i] & kOffGrid) != 0) continue;
+      if ((plain[i] & kOffGridFlag) != 0) continue;
       ++on_grid;
       ASSERT_EQ(back[i], made.values[i]) << "theta " << made.theta[i];
     }

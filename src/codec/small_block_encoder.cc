@@ -76,7 +76,7 @@ void SmallBlockEncoder::TakeApart(const ThetaClasses& classes, SparseEntries ent
       uint32_t& symbol = symbols_[first + i];
       ++counts_[code][symbol];
       symbol += static_cast<uint32_t>(code * kPrefixSymbols);
-      if ((plain_[first + i] & kernels::kOffGrid) != 0) {
+      if ((plain_[first + i] & kernels::kOffGridFlag) != 0) {
         off_grid_.push_back(static_cast<uint32_t>(first + i));
       }
     }
