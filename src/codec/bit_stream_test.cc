@@ -40,5 +40,34 @@ TEST(BitStream, ReadsZerosBehindTheEndAndSaysSo) {
   EXPECT_TRUE(reader.IsAtEnd());
 }
 
+TEST(BitStream, AWindowReadsTheBitsOfItsReader) {
+  Bytes bytes;
+  BitWriter writer(bytes);
+  writer.Reserve(3000);
+  for (unsigned i = 0; i < 100; ++i) writer.Write(i * 0x9E3779B9u & 0x1FFFFFF, 25);
+  writer.Finish();
+  for (unsigned first = 0; first < 9; ++first) {
+    for (const unsigned step : {0u, 1u, 7u, 8u, 13u, 33u}) {
+      BitReader reader;
+      reader.Start(bytes);
+      reader.Skip(first);
+      BitWindow window = reader.Window();
+      for (int i = 0; i < 40; ++i) {
+        const uint64_t mask = (uint64_t{1} << kMostBits) - 1;
+        EXPECT_EQ(window.bits() & mask, reader.Peek() & mask) << first << " " << step;
+        EXPECT_EQ(window.low_bits() & 0x7FF, reader.Peek() & 0x7FF) << first << " " << step;
+        window.Skip(step);
+        reader.Skip(step);
+      }
+      const uint64_t left = reader.bytes_left();
+      const uint64_t next = reader.Peek();
+      reader.Skip(5);
+      reader.MoveTo(window);
+      EXPECT_EQ(reader.bytes_left(), left);
+      EXPECT_EQ(reader.Peek(), next);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pulse

@@ -20,18 +20,20 @@ ContainerHeader HeaderFor(uint64_t elements) {
 }  // namespace
 
 Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseUpdateView& update,
-                              std::span<const float> theta, unsigned coarser) {
+                              std::span<const float> theta, unsigned coarser,
+                              ClassesOfBlocks* classes) {
   ContainerWriter writer(HeaderFor(update.elements));
   const auto encoder = std::make_unique<SmallBlockEncoder>(kernels, coarser);
-  ThetaClasses classes;
+  ThetaClasses own;
   for (size_t b = 0; b < update.blocks(); ++b) {
     const SparseEntries entries = update.Block(b);
     if (!entries.positions.empty()) {
       const uint64_t first = b * kSparseBlockElements;
-      classes.Classify(
-          kernels.class_rank,
-          theta.subspan(first, std::min<uint64_t>(kSparseBlockElements, theta.size() - first)));
-      const ByteView payload = encoder->Encode(classes, entries);
+      const auto block =
+          theta.subspan(first, std::min<uint64_t>(kSparseBlockElements, theta.size() - first));
+      if (classes == nullptr) own.Classify(kernels.class_rank, block);
+      const ByteView payload =
+          encoder->Encode(classes != nullptr ? classes->Of(block) : own, entries);
       writer.bytes().insert(writer.bytes().end(), payload.begin(), payload.end());
     }
     writer.CloseBlock(static_cast<uint32_t>(entries.positions.size()));

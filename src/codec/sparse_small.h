@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "codec/classes_of_blocks.h"
 #include "core/bytes.h"
 #include "core/sparse_update.h"
 #include "core/status.h"
@@ -26,8 +27,10 @@ constexpr unsigned CoarserBits(unsigned q) {
 //
 // `update` must be valid, over theta.size() elements. Any bits in values and theta. The same bytes
 // on every machine, for every kernel body. Memory: the result and a block's scratch (16 MiB).
+// classes: takes and keeps what is known of theta's blocks; null: nobody asks again.
 Bytes EncodeSparseUpdateSmall(const kernels::KernelTable& kernels, const SparseUpdateView& update,
-                              std::span<const float> theta, unsigned coarser = 0);
+                              std::span<const float> theta, unsigned coarser = 0,
+                              ClassesOfBlocks* classes = nullptr);
 
 // kDataLoss for any bytes but those that EncodeSparseUpdateSmall writes for some update against
 // this theta. Another theta than the encoder's gives an error or another update: theta is the

@@ -13,6 +13,8 @@ namespace pulse {
 // Reuse one for many blocks: its arrays, and the top of a block is guessed from the one before.
 class ThetaClasses {
  public:
+  explicit ThetaClasses(uint32_t guessed_top = 0) : top_(guessed_top) {}
+
   // theta: of one block; must outlive this or the next call.
   void Classify(const kernels::ClassRankBody& kernel, std::span<const float> theta);
 
@@ -24,7 +26,7 @@ class ThetaClasses {
 
  private:
   std::span<const float> theta_;
-  uint32_t top_ = 0;
+  uint32_t top_;
   std::vector<kernels::ClassTile> tiles_;
   std::vector<kernels::TileCounts> counts_;
   kernels::ClassCounts sizes_ = {};

@@ -31,9 +31,9 @@ ContainerHeader UpdateCodec::HeaderFor(uint64_t elements) const {
 }
 
 Bytes UpdateCodec::Encode(const kernels::KernelTable& kernels, const SparseUpdateView& update,
-                          std::span<const float> theta) const {
+                          std::span<const float> theta, ClassesOfBlocks* classes) const {
   if (name == UpdateCodecName::kFast) return EncodeSparseUpdate(update);
-  return EncodeSparseUpdateSmall(kernels, update, theta, coarser);
+  return EncodeSparseUpdateSmall(kernels, update, theta, coarser, classes);
 }
 
 StatusOr<SparseUpdate> UpdateCodec::Decode(const kernels::KernelTable& kernels, ByteView bytes,

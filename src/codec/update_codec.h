@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "codec/classes_of_blocks.h"
 #include "codec/container.h"
 #include "core/bytes.h"
 #include "core/sparse_update.h"
@@ -29,9 +30,10 @@ struct UpdateCodec {
   // What an update over so many elements begins with.
   ContainerHeader HeaderFor(uint64_t elements) const;
 
-  // update: valid. theta: as many elements; fast does not look at it, and it may be empty.
+  // update: valid. theta: as many elements; fast does not look at it, and it may be empty. classes:
+  // see codec/sparse_small.h.
   Bytes Encode(const kernels::KernelTable& kernels, const SparseUpdateView& update,
-               std::span<const float> theta) const;
+               std::span<const float> theta, ClassesOfBlocks* classes = nullptr) const;
 
   // kDataLoss for any bytes but an encoder's, for an update over `elements` elements.
   StatusOr<SparseUpdate> Decode(const kernels::KernelTable& kernels, ByteView bytes,

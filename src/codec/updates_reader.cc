@@ -30,11 +30,15 @@ Status UpdatesReader::ReadFast(const ContainerView::Block& block, DecodedBlock& 
 
 Status UpdatesReader::ReadSmall(const ContainerView::Block& block, DecodedBlock& into) {
   if (small_ == nullptr) small_ = std::make_unique<SmallBlockDecoder>(kernels_, codec_.coarser);
+  const auto theta = theta_.subspan(block.first, block.elements);
+  if (classes_ != nullptr) {
+    return small_->Decode(classes_->Of(theta), block.entries, block.payload, into);
+  }
   if (classified_ != block.first) {
-    classes_.Classify(kernels_.class_rank, theta_.subspan(block.first, block.elements));
+    own_classes_.Classify(kernels_.class_rank, theta);
     classified_ = block.first;
   }
-  return small_->Decode(classes_, block.entries, block.payload, into);
+  return small_->Decode(own_classes_, block.entries, block.payload, into);
 }
 
 }  // namespace pulse

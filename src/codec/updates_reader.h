@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/classes_of_blocks.h"
 #include "codec/container.h"
 #include "codec/small_block_decoder.h"
 #include "codec/sparse_codec.h"
@@ -25,9 +26,10 @@ namespace pulse {
 class UpdatesReader {
  public:
   // Updates over `elements` elements. theta: as many, or none for codec fast; must outlive this.
+  // classes: what is known of theta's blocks, as it must; null: nothing, and nobody else asks.
   UpdatesReader(const kernels::KernelTable& kernels, const UpdateCodec& codec, uint64_t elements,
-                std::span<const float> theta)
-      : kernels_(kernels), codec_(codec), elements_(elements), theta_(theta) {}
+                std::span<const float> theta, ClassesOfBlocks* classes = nullptr)
+      : kernels_(kernels), codec_(codec), elements_(elements), theta_(theta), classes_(classes) {}
 
   // Checks the layout of one more update. bytes: must outlive this. Returns the update's number, 0,
   // 1, ... kDataLoss.
@@ -51,7 +53,8 @@ class UpdatesReader {
   std::vector<DecodedBlock> blocks_;  // by update
   std::unique_ptr<FastBlockDecoder> fast_;
   std::unique_ptr<SmallBlockDecoder> small_;
-  ThetaClasses classes_;
+  ClassesOfBlocks* classes_;
+  ThetaClasses own_classes_;            // without those
   std::optional<uint64_t> classified_;  // the first element of the block that they are of
 };
 
