@@ -4,7 +4,6 @@
 
 #include "loco/exchange/partial_sum.h"
 #include "loco/exchange/payload.h"
-#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
@@ -15,33 +14,28 @@ std::span<float> OwnerPartitioned::OwnedBy(std::span<float> sum, size_t r) const
   return sum.subspan(begin, OwnerBegin(sum.size(), r + 1, ranks) - begin);
 }
 
-Messages OwnerPartitioned::EncodeParts(const Contribution& mine, const AgreedRound& round,
+Messages OwnerPartitioned::EncodeParts(const PayloadCoding& coding, const Contribution& mine,
                                        uint64_t begin, uint64_t end) const {
   const size_t ranks = static_cast<size_t>(communicator_.size());
   Messages parts(ranks);
   for (size_t r = 0; r < ranks; ++r) {
-    parts[r] = EncodePayload({kernels_, round}, mine, begin + OwnerBegin(end - begin, r, ranks),
+    parts[r] = EncodePayload(coding, mine, begin + OwnerBegin(end - begin, r, ranks),
                              begin + OwnerBegin(end - begin, r + 1, ranks));
   }
   return parts;
 }
 
-StatusOr<Messages> OwnerPartitioned::SumOwned(const Messages& parts, const Contribution& mine,
-                                              const AgreedRound& round, uint64_t begin,
-                                              std::span<float> sum) const {
+StatusOr<Messages> OwnerPartitioned::SumOwned(const PayloadCoding& coding, const FoldInput& in,
+                                              uint64_t begin, std::span<float> sum) const {
   const size_t ranks = static_cast<size_t>(communicator_.size());
-  const size_t me = static_cast<size_t>(communicator_.rank());
-  const std::span<float> owned = OwnedBy(sum, me);
-  const uint64_t first = begin + OwnerBegin(sum.size(), me, ranks);
-  const PayloadCoding coding(kernels_, round);
-  PULSE_RETURN_IF_ERROR(
-      FoldPayloads(coding, sites_, {parts, round.contributes, me, mine}, first, owned));
+  const std::span<float> owned = OwnedBy(sum, in.me);
+  const uint64_t first = begin + OwnerBegin(sum.size(), in.me, ranks);
+  PULSE_RETURN_IF_ERROR(FoldPayloads(coding, sites_, in, first, owned));
   return Messages{EncodePartialSum(coding, first, owned)};
 }
 
-Status OwnerPartitioned::TakeSums(const Messages& sums, const AgreedRound& round, uint64_t begin,
+Status OwnerPartitioned::TakeSums(const PayloadCoding& coding, const Messages& sums, uint64_t begin,
                                   std::span<float> sum) const {
-  const PayloadCoding coding(kernels_, round);
   for (size_t r = 0; r < sums.size(); ++r) {
     if (static_cast<int>(r) == communicator_.rank()) continue;
     PULSE_RETURN_IF_ERROR(
@@ -62,8 +56,10 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
   const auto segment = [&](size_t i) {
     return sum.subspan(borders[i], borders[i + 1] - borders[i]);
   };
+  ClassesBySegment classes(borders.size() - 1, ClassesOfBlocks(kernels_.class_rank));
+  const auto coding = [&](size_t i) { return PayloadCoding(kernels_, round, &classes[i]); };
   const auto encode = [&](size_t i, Messages) -> StatusOr<Messages> {
-    return EncodeParts(mine, round, borders[i], borders[i + 1]);
+    return EncodeParts(coding(i), mine, borders[i], borders[i + 1]);
   };
   const auto scatter = [&](Messages parts) -> StatusOr<Messages> {
     const std::vector<ByteView> to(parts.begin(), parts.end());
@@ -75,7 +71,8 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
     return received;
   };
   const auto add = [&](size_t i, const Messages& parts) {
-    return SumOwned(parts, mine, round, borders[i], segment(i));
+    const auto me = static_cast<size_t>(communicator_.rank());
+    return SumOwned(coding(i), {parts, round.contributes, me, mine}, borders[i], segment(i));
   };
   const auto gather = [&](Messages mine_summed) -> StatusOr<Messages> {
     Messages sums;
@@ -86,7 +83,9 @@ Status OwnerPartitioned::Sum(const Contribution& mine, const AgreedRound& round,
   };
   const Stage stages[] = {{encode, scatter}, {add, gather}};
   return RunPipeline(borders.size() - 1, stages, [&](size_t i, const Messages& sums) {
-    return TakeSums(sums, round, borders[i], segment(i));
+    const Status taken = TakeSums(coding(i), sums, borders[i], segment(i));
+    classes[i].Clear();
+    return taken;
   });
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
@@ -32,14 +33,14 @@ class OwnerPartitioned final : public Exchange {
 
  private:
   // Of elements [begin, end) of a contribution, each owner's part.
-  Messages EncodeParts(const Contribution& mine, const AgreedRound& round, uint64_t begin,
+  Messages EncodeParts(const PayloadCoding& coding, const Contribution& mine, uint64_t begin,
                        uint64_t end) const;
   // Adds up this rank's range of a segment, elements [begin, begin + sum.size()) of the whole
   // array, and encodes it.
-  StatusOr<Messages> SumOwned(const Messages& parts, const Contribution& mine,
-                              const AgreedRound& round, uint64_t begin, std::span<float> sum) const;
+  StatusOr<Messages> SumOwned(const PayloadCoding& coding, const FoldInput& in, uint64_t begin,
+                              std::span<float> sum) const;
   // Puts the other owners' sums of that segment in place.
-  Status TakeSums(const Messages& sums, const AgreedRound& round, uint64_t begin,
+  Status TakeSums(const PayloadCoding& coding, const Messages& sums, uint64_t begin,
                   std::span<float> sum) const;
   // Rank r's range of a segment.
   std::span<float> OwnedBy(std::span<float> sum, size_t r) const;

@@ -21,7 +21,7 @@ Bytes EncodePartialSum(const PayloadCoding& coding, uint64_t begin, std::span<co
   if (sum.empty()) return out;
   if (static_cast<double>(CountNonZero(sum)) < kSparseBelow * static_cast<double>(sum.size())) {
     out = coding.codec.Encode(coding.kernels, SparseFromNonZero(sum),
-                              coding.ThetaOf(begin, begin + sum.size()));
+                              coding.ThetaOf(begin, begin + sum.size()), coding.classes);
     out.push_back(kSparse);
     if (out.size() <= sum.size_bytes()) return out;
   }
@@ -41,7 +41,7 @@ Status DecodePartialSum(const PayloadCoding& coding, uint64_t begin, ByteView by
   const ByteView body = bytes.first(bytes.size() - 1);
   if (bytes.back() == kSparse) {
     UpdatesReader reader(coding.kernels, coding.codec, sum.size(),
-                         coding.ThetaOf(begin, begin + sum.size()));
+                         coding.ThetaOf(begin, begin + sum.size()), coding.classes);
     PULSE_RETURN_IF_ERROR(reader.Add(body).status());
     for (uint64_t b = 0; b < reader.blocks(); ++b) {
       const std::span<float> rest = sum.subspan(b * kSparseBlockElements);

@@ -8,9 +8,9 @@ Bytes EncodePayload(const PayloadCoding& coding, const Contribution& mine, uint6
   const auto theta = coding.ThetaOf(begin, end);
   if (mine.HasBlocksOf(begin, end)) {  // as they lie, without a copy
     return coding.codec.Encode(coding.kernels, SparseUpdateView(*mine.sparse).Part(begin, end),
-                               theta);
+                               theta, coding.classes);
   }
-  return coding.codec.Encode(coding.kernels, Slice(mine, begin, end), theta);
+  return coding.codec.Encode(coding.kernels, Slice(mine, begin, end), theta, coding.classes);
 }
 
 uint64_t BytesOfOthers(std::span<const Bytes> messages, int rank) {

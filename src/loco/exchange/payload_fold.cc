@@ -13,7 +13,8 @@ namespace {
 class UpdatesOfRange {
  public:
   UpdatesOfRange(const PayloadCoding& coding, const FoldInput& in, uint64_t begin, uint64_t end)
-      : reader_(coding.kernels, coding.codec, end - begin, coding.ThetaOf(begin, end)),
+      : reader_(coding.kernels, coding.codec, end - begin, coding.ThetaOf(begin, end),
+                coding.classes),
         numbers_(in.payloads.size()),
         me_(in.me) {
     if (in.contributes[me_] != 0 && in.mine.HasBlocksOf(begin, end)) {

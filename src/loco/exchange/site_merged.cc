@@ -5,7 +5,6 @@
 
 #include "loco/exchange/partial_sum.h"
 #include "loco/exchange/payload.h"
-#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/ranges.h"
 
 namespace pulse::loco {
@@ -34,17 +33,16 @@ StatusOr<Messages> SiteMerged::Send(const Messages& message, std::span<const siz
   return received;
 }
 
-Status SiteMerged::SumSite(const Messages& payloads, const Contribution& mine,
-                           const AgreedRound& round, uint64_t begin, std::span<float> sum) const {
-  std::vector<uint8_t> of_site(round.contributes.size());
-  for (const uint32_t k : sites_[my_site_]) of_site[k] = round.contributes[k];
-  return FoldPayloads({kernels_, round}, {sites_[my_site_]}, {payloads, of_site, me_, mine}, begin,
-                      sum);
+Status SiteMerged::SumSite(const PayloadCoding& coding, const FoldInput& of_all, uint64_t begin,
+                           std::span<float> sum) const {
+  std::vector<uint8_t> of_site(of_all.contributes.size());
+  for (const uint32_t k : sites_[my_site_]) of_site[k] = of_all.contributes[k];
+  return FoldPayloads(coding, {sites_[my_site_]}, {of_all.payloads, of_site, me_, of_all.mine},
+                      begin, sum);
 }
 
-Status SiteMerged::SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
+Status SiteMerged::SumSites(const PayloadCoding& coding, Messages sums, uint64_t begin,
                             std::span<float> sum) const {
-  const PayloadCoding coding(kernels_, round);
   std::fill(sum.begin(), sum.end(), 0.0f);
   std::vector<float> of_site(sum.size());
   for (size_t s = 0; s < sites_.size(); ++s) {
@@ -56,9 +54,9 @@ Status SiteMerged::SumSites(Messages sums, const AgreedRound& round, uint64_t be
   return OkStatus();
 }
 
-Messages SiteMerged::EncodeSum(const AgreedRound& round, uint64_t begin, std::span<const float> sum,
-                               bool wanted) const {
-  return {IsLeader() && wanted ? EncodePartialSum({kernels_, round}, begin, sum) : Bytes()};
+Messages SiteMerged::EncodeSum(const PayloadCoding& coding, uint64_t begin,
+                               std::span<const float> sum, bool wanted) const {
+  return {IsLeader() && wanted ? EncodePartialSum(coding, begin, sum) : Bytes()};
 }
 
 Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::span<float> sum,
@@ -73,6 +71,11 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
   const auto segment = [&](size_t i) {
     return sum.subspan(borders[i], borders[i + 1] - borders[i]);
   };
+  ClassesBySegment classes(borders.size() - 1, ClassesOfBlocks(kernels_.class_rank));
+  const auto coding = [&](size_t i) { return PayloadCoding(kernels_, round, &classes[i]); };
+  const auto sum_site = [&](size_t i, const Messages& payloads) {
+    return SumSite(coding(i), {payloads, round.contributes, me_, mine}, borders[i], segment(i));
+  };
   const size_t leader = LeaderOf(my_site_);
   std::vector<size_t> leaders, members;
   if (IsLeader()) {
@@ -83,7 +86,7 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
 
   const Stage to_leader = {
       [&](size_t i, Messages) -> StatusOr<Messages> {
-        return Messages{EncodePayload({kernels_, round}, mine, borders[i], borders[i + 1])};
+        return Messages{EncodePayload(coding(i), mine, borders[i], borders[i + 1])};
       },
       [&](const Messages& payload) -> StatusOr<Messages> {
         traffic_.contribution += payload.front().size();
@@ -92,30 +95,33 @@ Status SiteMerged::Sum(const Contribution& mine, const AgreedRound& round, std::
   const Stage between_leaders = {
       [&](size_t i, const Messages& payloads) -> StatusOr<Messages> {
         if (IsLeader()) {
-          PULSE_RETURN_IF_ERROR(SumSite(payloads, mine, round, borders[i], segment(i)));
+          PULSE_RETURN_IF_ERROR(sum_site(i, payloads));
         }
-        return EncodeSum(round, borders[i], segment(i), true);
+        return EncodeSum(coding(i), borders[i], segment(i), true);
       },
       [&](const Messages& sum_of_site) { return Send(sum_of_site, leaders, deadline); }};
-  const Stage to_members = {
-      [&](size_t i, Messages received) -> StatusOr<Messages> {
-        if (IsLeader()) {
-          PULSE_RETURN_IF_ERROR(several
-                                    ? SumSites(std::move(received), round, borders[i], segment(i))
-                                    : SumSite(received, mine, round, borders[i], segment(i)));
-        }
-        return EncodeSum(round, borders[i], segment(i), has_members);
-      },
-      [&](const Messages& total) { return Send(total, members, deadline); }};
+  const Stage to_members = {[&](size_t i, Messages received) -> StatusOr<Messages> {
+                              if (IsLeader()) {
+                                PULSE_RETURN_IF_ERROR(several
+                                                          ? SumSites(coding(i), std::move(received),
+                                                                     borders[i], segment(i))
+                                                          : sum_site(i, received));
+                              }
+                              return EncodeSum(coding(i), borders[i], segment(i), has_members);
+                            },
+                            [&](const Messages& total) { return Send(total, members, deadline); }};
 
   const Stage all[] = {to_leader, between_leaders, to_members}, in_one[] = {to_leader, to_members};
-  return RunPipeline(
-      borders.size() - 1, several ? std::span<const Stage>(all) : in_one,
-      [&](size_t i, const Messages& totals) {
-        if (IsLeader()) return OkStatus();
-        return Annotate(DecodePartialSum({kernels_, round}, borders[i], totals[leader], segment(i)),
-                        "sum of the site's leader");
-      });
+  return RunPipeline(borders.size() - 1, several ? std::span<const Stage>(all) : in_one,
+                     [&](size_t i, const Messages& totals) {
+                       Status taken;
+                       if (!IsLeader()) {
+                         taken =
+                             DecodePartialSum(coding(i), borders[i], totals[leader], segment(i));
+                       }
+                       classes[i].Clear();
+                       return Annotate(taken, "sum of the site's leader");
+                     });
 }
 
 }  // namespace pulse::loco

@@ -10,6 +10,7 @@
 #include "loco/exchange/canonical_fold.h"
 #include "loco/exchange/exchange.h"
 #include "loco/exchange/payload.h"
+#include "loco/exchange/payload_fold.h"
 #include "loco/exchange/pipeline.h"
 
 namespace pulse::loco {
@@ -31,13 +32,13 @@ class SiteMerged final : public Exchange {
   size_t LeaderOf(size_t site) const { return sites_[site].front(); }
   bool IsLeader() const { return me_ == LeaderOf(my_site_); }
   // On leaders: `sum`, elements [begin, begin + sum.size()) of the whole array, becomes the site's.
-  Status SumSite(const Messages& payloads, const Contribution& mine, const AgreedRound& round,
-                 uint64_t begin, std::span<float> sum) const;
+  Status SumSite(const PayloadCoding& coding, const FoldInput& of_all, uint64_t begin,
+                 std::span<float> sum) const;
   // On leaders: from the sites' sums of that segment to the total.
-  Status SumSites(Messages sums, const AgreedRound& round, uint64_t begin,
+  Status SumSites(const PayloadCoding& coding, Messages sums, uint64_t begin,
                   std::span<float> sum) const;
   // What a leader sends of a finished sum; nothing from others, or where nobody waits for it.
-  Messages EncodeSum(const AgreedRound& round, uint64_t begin, std::span<const float> sum,
+  Messages EncodeSum(const PayloadCoding& coding, uint64_t begin, std::span<const float> sum,
                      bool wanted) const;
   // Sends the one message to the ranks of `to`, counted; nothing to others.
   StatusOr<Messages> Send(const Messages& message, std::span<const size_t> to, Deadline deadline);

@@ -11,9 +11,10 @@ namespace pulse::loco {
 StatusOr<std::vector<uint64_t>> SparseAllGather::Borders(const Contribution& mine,
                                                          const AgreedRound& round,
                                                          uint64_t elements, Deadline deadline) {
-  PULSE_ASSIGN_OR_RETURN(auto borders,
-                         AgreeOnSegments(communicator_, mine, round, elements, 0,
-                                         memory_bytes_ / SegmentsAtATime(1), deadline));
+  PULSE_ASSIGN_OR_RETURN(
+      auto borders,
+      AgreeOnSegments(communicator_, mine, round, elements, ClassesOfBlocks::kBytesPerElement,
+                      memory_bytes_ / SegmentsAtATime(1), deadline));
   if (IsWorthOverlapping(round.total_entries())) borders = CutFiner(borders, segments_);
   return borders;
 }
@@ -29,8 +30,10 @@ Status SparseAllGather::SumSegments(const Contribution& mine, const AgreedRound&
                                     Deadline deadline) {
   traffic_ = {};
   if (borders.size() < 2) return OkStatus();
+  ClassesBySegment classes(borders.size() - 1, ClassesOfBlocks(kernels_.class_rank));
   const auto encode = [&](size_t i, Messages) -> StatusOr<Messages> {
-    return Messages{EncodePayload({kernels_, round}, mine, borders[i], borders[i + 1])};
+    return Messages{
+        EncodePayload({kernels_, round, &classes[i]}, mine, borders[i], borders[i + 1])};
   };
   const auto gather = [&](Messages sent) -> StatusOr<Messages> {
     Messages payloads;
@@ -42,8 +45,11 @@ Status SparseAllGather::SumSegments(const Contribution& mine, const AgreedRound&
   };
   const auto fold = [&](size_t i, const Messages& payloads) {
     const auto me = static_cast<size_t>(communicator_.rank());
-    return FoldPayloads({kernels_, round}, sites_, {payloads, round.contributes, me, mine},
-                        borders[i], sum.subspan(borders[i], borders[i + 1] - borders[i]));
+    const Status folded = FoldPayloads({kernels_, round, &classes[i]}, sites_,
+                                       {payloads, round.contributes, me, mine}, borders[i],
+                                       sum.subspan(borders[i], borders[i + 1] - borders[i]));
+    classes[i].Clear();
+    return folded;
   };
   const Stage stages[] = {{encode, gather}};
   return RunPipeline(borders.size() - 1, stages, fold);
