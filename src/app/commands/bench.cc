@@ -4,6 +4,8 @@
 #include <array>
 #include <thread>
 
+#include "kernels/arithmetic/prefetch.h"
+
 namespace pulse {
 namespace {
 
@@ -43,6 +45,8 @@ uint64_t SumOfWords(ByteView bytes) {
   constexpr size_t kSums = 32;  // enough independent ones for any vector width
   uint32_t sums[kSums] = {};
   for (size_t at = 0; at + sizeof sums <= bytes.size(); at += sizeof sums) {
+    kernels::PrefetchAhead(bytes.data() + at);
+    kernels::PrefetchAhead(bytes.data() + at + sizeof sums / 2);
     for (size_t lane = 0; lane < kSums; ++lane) {
       sums[lane] += LoadLittle<uint32_t>(bytes.data() + at + lane * sizeof(uint32_t));
     }

@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/bench.h"
+#include "app/commands/bench_updates_data.h"
+#include "app/commands/bench_updates_round.h"
 #include "app/timing.h"
 #include "codec/sparse_small.h"
 #include "codec/update_codec.h"
-#include "core/rng.h"
 #include "kernels/kernels.h"
 #include "kernels/sparse_small/grid_value.h"
 #include "loco/pseudo_gradient.h"
@@ -19,92 +20,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kLocalSteps = 8;
-constexpr int kRounds = 4;  // the last is measured: by then the residual holds something
 constexpr unsigned kRounded = 4;
-// What a trainer keeps between rounds: theta, w, m, v, residual, outer momentum.
-constexpr double kStateBytes = 24;
 
 struct BenchArguments {
   uint64_t elements = uint64_t{4} << 20;
   uint64_t repeats = 3;
+  std::vector<double> densities;
   std::string kernels = "auto";
 };
-
-// One trainer over language-model-like weights: normal, |w| at the median 0.019, with a gradient
-// that is noise around a direction of its own for each weight. Everything goes through the loop's
-// own kernels.
-struct Trained {
-  std::vector<float> theta, w, m, v, residual, momentum;
-  SparseUpdate update;
-
-  double density() const {
-    return static_cast<double>(update.entries()) / static_cast<double>(update.elements);
-  }
-};
-
-constexpr uint64_t kPiece = uint64_t{1} << 15;
-
-void LocalStep(const kernels::KernelTable& kernels, const kernels::AdamWScalars& scalars,
-               uint32_t step, Trained& t) {
-  std::vector<float> gradient(kPiece);
-  for (uint64_t at = 0; at < t.w.size(); at += kPiece) {
-    const uint64_t n = std::min<uint64_t>(kPiece, t.w.size() - at);
-    const auto piece = static_cast<uint32_t>(at / kPiece);
-    Rng direction(7, {.sample = piece}), noise(7, {.step = step, .sample = piece});
-    for (uint64_t i = 0; i < n; ++i) gradient[i] = 0.3f * direction.Normal() + noise.Normal();
-    const auto part = [&](std::vector<float>& array) { return std::span(array).subspan(at, n); };
-    kernels.adamw(scalars, part(t.w), part(t.m), part(t.v), std::span(gradient).first(n));
-  }
-}
-
-Trained Train(const kernels::KernelTable& kernels, uint64_t n, double learning_rate) {
-  Trained t = {.theta = std::vector<float>(n),
-               .w = {},
-               .m = std::vector<float>(n),
-               .v = std::vector<float>(n),
-               .residual = std::vector<float>(n),
-               .momentum = std::vector<float>(n),
-               .update = {}};
-  Rng rng(5, {});
-  for (float& theta : t.theta) theta = rng.Normal() * 0.028f;
-  Workers workers(1);
-  loco::PseudoGradient gate(kernels, workers, {{kernels::GateView::kBF16, 0, n}}, false);
-  std::vector<float> sum(n);
-  uint32_t step = 0;
-  for (int round = 1;; ++round) {
-    t.w = t.theta;
-    for (uint64_t h = 0; h < kLocalSteps; ++h) {
-      ++step;
-      LocalStep(kernels, kernels::AdamWScalars::At({.learning_rate = learning_rate}, step), step,
-                t);
-    }
-    if (round == kRounds) break;
-    t.update = gate.Gate(t.theta, t.w, t.residual);
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    for (size_t b = 0; b < t.update.blocks(); ++b) {
-      const uint64_t first = b * kSparseBlockElements;
-      kernels.reduce.add_sparse(
-          std::span(sum).subspan(first, std::min<uint64_t>(kSparseBlockElements, n - first)),
-          t.update.BlockPositions(b), t.update.BlockValues(b));
-    }
-    kernels.outer_step({.trainers = 1}, sum, t.momentum, t.theta);
-  }
-  std::vector<float> residual = t.residual;  // as it was before the last gate, for more gates
-  t.update = gate.Gate(t.theta, t.w, residual);
-  return t;
-}
-
-// A learning rate at which about `density` of the entries pass.
-double LearningRateFor(const kernels::KernelTable& kernels, double density) {
-  constexpr uint64_t kSample = uint64_t{1} << 17;
-  double low = 1e-8, high = 1e-3;
-  for (int i = 0; i < 12; ++i) {
-    const double middle = std::sqrt(low * high);
-    (Train(kernels, kSample, middle).density() < density ? low : high) = middle;
-  }
-  return std::sqrt(low * high);
-}
 
 // By context, how often each symbol occurred.
 using Histogram = std::map<uint32_t, std::map<uint32_t, uint64_t>>;
@@ -195,52 +118,18 @@ json MeasureCodec(Clock& clock, size_t repeats, const kernels::KernelTable& kern
           {"decode_ns_per_element", Ns(decode, t.theta.size())}};
 }
 
-// The other work of a round on the same elements, and the time to read the state once.
-struct RoundCosts {
-  double gate_ns, reduce_ns, read_state_ns;
-};
-
-RoundCosts MeasureRound(Clock& clock, size_t repeats, const kernels::KernelTable& kernels,
-                        const Trained& t) {
-  const uint64_t n = t.theta.size();
-  Workers workers(1);
-  loco::PseudoGradient gate(kernels, workers, {{kernels::GateView::kBF16, 0, n}}, false);
-  std::vector<float> residual = t.residual, sum(n);
-  const Timing gated = TimeRepeated(clock, repeats, [&] {
-    (void)gate.Gate(t.theta, t.w, residual);  // later ones find a residual of zeros where it sent
-  });
-  const Timing reduced = TimeRepeated(clock, repeats, [&] {
-    for (size_t b = 0; b < t.update.blocks(); ++b) {
-      const uint64_t first = b * kSparseBlockElements;
-      kernels.reduce.add_sparse(
-          std::span(sum).subspan(first, std::min<uint64_t>(kSparseBlockElements, n - first)),
-          t.update.BlockPositions(b), t.update.BlockValues(b));
-    }
-  });
-  uint64_t sink = 0;
-  const Timing read = TimeRepeated(clock, repeats, [&] {
-    for (const auto* array : {&t.theta, &t.w, &t.m, &t.v, &t.residual, &t.momentum}) {
-      sink += SumOfWords(AsBytes(std::span<const float>(*array)));
-    }
-  });
-  [[maybe_unused]] volatile uint64_t keep = sink;
-  return {Ns(gated, n), Ns(reduced, n), Ns(read, n)};
-}
-
 json Measure(Environment& env, const BenchArguments& a, const kernels::KernelTable& kernels,
              double learning_rate) {
   Trained t = Train(kernels, a.elements, learning_rate);
   const auto entries = static_cast<double>(t.update.entries());
   const Bound bound = BoundOf(t);
-  const RoundCosts costs = MeasureRound(env.clock, a.repeats, kernels, t);
+  const json round =
+      MeasureRound(a.repeats, kernels, t, LastRoundOfOthers(kernels, t, learning_rate));
   const json small =
       MeasureCodec(env.clock, a.repeats, kernels, t, {.name = UpdateCodecName::kSmall});
   const json fast =
       MeasureCodec(env.clock, a.repeats, kernels, t, {.name = UpdateCodecName::kFast});
   const double bound_bytes = (bound.position_bits + bound.value_bits) / 8 / entries;
-  const double work = costs.gate_ns + costs.reduce_ns +
-                      small["encode_ns_per_element"].get<double>() +
-                      small["decode_ns_per_element"].get<double>();
   json row = {{"learning_rate", learning_rate},
               {"density", t.density()},
               {"bound_bytes_per_entry", bound_bytes},
@@ -248,10 +137,7 @@ json Measure(Environment& env, const BenchArguments& a, const kernels::KernelTab
               {"small", small},
               {"fast", fast},
               {"small_over_bound", small["bytes_per_entry"].get<double>() / bound_bytes},
-              {"gate_ns_per_element", costs.gate_ns},
-              {"reduce_ns_per_element", costs.reduce_ns},
-              {"read_state_ns_per_element", costs.read_state_ns},
-              {"work_over_read_state", work / costs.read_state_ns}};
+              {"round", round}};
   Workers workers(1);
   loco::PseudoGradient rounding(kernels, workers, {{kernels::GateView::kBF16, 0, a.elements}},
                                 false, kRounded);
@@ -269,9 +155,8 @@ void PrintHead(const BenchArguments& a, std::string_view kernels) {
       "values)\n",
       a.elements, kernels, a.repeats, kLocalSteps);
   fmt::print("raw int64 + FP32 12, raw int32 + FP32 8; bound: entropy of the integer model\n");
-  fmt::print("  {:>9} {:>8} {:>6} {:>16} {:>8} {:>16} {:>6} {:>17} {:>17} {:>10}\n", "rate",
-             "density", "bound", "small", "of bound", "fast", "ulp:4", "small ns/element",
-             "fast ns/element", "of 4 reads");
+  fmt::print("  {:>9} {:>8} {:>6} {:>16} {:>8} {:>16} {:>6} {:>17} {:>17}\n", "rate", "density",
+             "bound", "small", "of bound", "fast", "ulp:4", "small ns/element", "fast ns/element");
 }
 
 void Print(const json& row) {
@@ -283,23 +168,22 @@ void Print(const json& row) {
     return fmt::format("{:.2f} + {:.2f}", codec["encode_ns_per_element"].get<double>(),
                        codec["decode_ns_per_element"].get<double>());
   };
-  fmt::print(
-      "  {:>9.2e} {:>7.2f}% {:>6.3f} {:>16} {:>8.3f} {:>16} {:>6.2f} {:>17} {:>17} {:>9.0f}%\n",
-      row["learning_rate"].get<double>(), 100 * row["density"].get<double>(),
-      row["bound_bytes_per_entry"].get<double>(), split(row["small"]),
-      row["small_over_bound"].get<double>(), split(row["fast"]),
-      row["rounded_bytes_per_entry"].get<double>(), times(row["small"]), times(row["fast"]),
-      100 * row["work_over_read_state"].get<double>() / 4);
-  fmt::print(
-      "  {:>9} gate {:.2f}, reduce {:.2f}, reading the state's {} B once {:.2f} ns/element\n", "",
-      row["gate_ns_per_element"].get<double>(), row["reduce_ns_per_element"].get<double>(),
-      kStateBytes, row["read_state_ns_per_element"].get<double>());
+  fmt::print("  {:>9.2e} {:>7.2f}% {:>6.3f} {:>16} {:>8.3f} {:>16} {:>6.2f} {:>17} {:>17}\n",
+             row["learning_rate"].get<double>(), 100 * row["density"].get<double>(),
+             row["bound_bytes_per_entry"].get<double>(), split(row["small"]),
+             row["small_over_bound"].get<double>(), split(row["fast"]),
+             row["rounded_bytes_per_entry"].get<double>(), times(row["small"]), times(row["fast"]));
+  PrintRound(row["round"]);
 }
 
 Status BenchUpdates(Environment& env, const BenchArguments& a) {
   PULSE_ASSIGN_OR_RETURN(const auto kernels, kernels::ChooseKernels(a.kernels));
-  std::vector<double> rates = {1e-6, 3e-6};
-  for (const double density : {0.01, 0.05, 0.2}) rates.push_back(LearningRateFor(kernels, density));
+  std::vector<double> rates, densities = a.densities;
+  if (densities.empty()) {
+    rates = {1e-6, 3e-6};
+    densities = {0.01, 0.05, 0.2};
+  }
+  for (const double density : densities) rates.push_back(LearningRateFor(kernels, density));
   json rows = json::array();
   if (!env.console.json) PrintHead(a, kernels.name);
   for (const double rate : rates) {
@@ -326,6 +210,10 @@ void AddBenchUpdates(CLI::App& bench, Environment& env, Action& chosen) {
   command->add_option("--elements", a->elements, "Parameters of the simulated trainer")
       ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 32))
       ->capture_default_str();
+  command
+      ->add_option("--density", a->densities,
+                   "Shares of entries that pass, about; by default 0.01, 0.05, 0.2 and two rates")
+      ->check(CLI::Range(0.001, 0.5));
   AddRepeatsOption(*command, a->repeats);
   AddKernelsOption(*command, a->kernels);
   AddConsoleOptions(*command, env.console);
