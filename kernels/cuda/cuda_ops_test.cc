@@ -340,7 +340,8 @@ TEST(CudaOps, ClassRanksAreThoseOfTheReferenceAndLeadBack) {
         const ClassRankBody& reference = Reference().class_rank;
         std::vector<ClassTile> tiles(TilesOf(block.size()));
         std::vector<TileCounts> tile_counts(tiles.size());
-        const uint32_t largest = reference.classify(AsBytes(block), kFloatLayout, 0, tiles, counts);
+        const uint32_t largest =
+            reference.classify(AsBytes(block), kFloatLayout, 0, tiles, tile_counts);
         reference.classify(AsBytes(block), kFloatLayout, largest, tiles, tile_counts);
         const auto of_block = update.BlockPositions(b);
         std::vector<uint8_t> classes(of_block.size());
