@@ -245,15 +245,15 @@ StatusOr<ViewDigests> WriteCheckpoint(Filesystem& fs, const std::string& path,
     }
   }
   uint64_t done = 0;
+  const auto append = [&](size_t, ByteView piece) -> Status {
+    PULSE_RETURN_IF_ERROR(writer->Append(piece));
+    done += piece.size();
+    if (options.progress) options.progress(done);
+    return OkStatus();
+  };
   PULSE_RETURN_IF_ERROR(ProduceBytesInOrder(
       cells.size(), options.threads,
-      [&](size_t i, Bytes& scratch) { return view.Read(cells[i], scratch); },
-      [&](size_t, ByteView piece) -> Status {
-        PULSE_RETURN_IF_ERROR(writer->Append(piece));
-        done += piece.size();
-        if (options.progress) options.progress(done);
-        return OkStatus();
-      }));
+      [&](size_t i, Bytes& scratch) { return view.Read(cells[i], scratch); }, append));
   PULSE_ASSIGN_OR_RETURN(ViewDigests digests, writer->Finish());
   if (options.expected && digests.view != *options.expected) {
     return DataLoss("{}: the bytes have digest {}, expected {}", path, digests.view.Hex(),

@@ -74,7 +74,8 @@ class OverlapBench {
   }
 
   StatusOr<OverlapResult> Run(ExchangeKind kind) {
-    OverlapResult result{.kind = kind};
+    OverlapResult result;
+    result.kind = kind;
     std::vector<float> overlapped(a_.elements), plain(a_.elements);
     for (uint64_t i = 0; i <= a_.repeats; ++i) {  // the first is a warm-up
       PULSE_ASSIGN_OR_RETURN(const double a, Once(kind, loco::kOverlappingSegments, overlapped));
