@@ -21,26 +21,37 @@ struct SyntheticGradientOp {
   uint64_t first_chunk;  // of the micro-batch
   uint32_t first_role;   // kCancelling
   bool non_finite;       // the first element an infinity, the last a NaN
-  uint64_t n;
+  uint64_t elements;     // of the whole gradient
+  uint64_t begin, n;     // of them, `gradient` is [begin, begin + n)
   float* gradient;
 
   template <int N>
   PULSE_HOST_DEVICE void Run(uint64_t at) const {
-    // A pack lies in one chunk.
-    const uint64_t chunk = at / kSyntheticChunk;
-    const SyntheticKey key = SyntheticKeyOf(seed, use, trainer, step, chunk + first_chunk);
-    SyntheticKey fixed{};
-    if (data != Data::kExact) fixed = SyntheticKeyOf(seed, fixed_use, 0, fixed_step, chunk);
+    const uint64_t first = begin + at;
+    SyntheticKey key = KeyOf(first), fixed = FixedKeyOf(first);
     Pack<float, N> g;
     for (int j = 0; j < N; ++j) {
-      const auto i = static_cast<uint32_t>(at % kSyntheticChunk) + static_cast<uint32_t>(j);
+      const auto i = static_cast<uint32_t>((first + static_cast<uint64_t>(j)) % kSyntheticChunk);
+      if (j > 0 && i == 0) {  // where a range begins anywhere, a pack may lie in two chunks
+        key = KeyOf(first + static_cast<uint64_t>(j));
+        fixed = FixedKeyOf(first + static_cast<uint64_t>(j));
+      }
       g.x[j] = data == Data::kNoise   ? NoiseElement(shape, key, fixed, i)
                : data == Data::kExact ? ExactElement(scale, key, i)
                                       : CancellingElement(scale, first_role, key, fixed, i);
     }
-    if (non_finite && at == 0) g.x[0] = std::bit_cast<float>(0x7F800000u);
-    if (non_finite && at + N == n) g.x[N - 1] = std::bit_cast<float>(0x7FC00000u);
+    if (non_finite && first == 0) g.x[0] = std::bit_cast<float>(0x7F800000u);
+    if (non_finite && first + N == elements) g.x[N - 1] = std::bit_cast<float>(0x7FC00000u);
     StorePack(gradient + at, g);
+  }
+
+  // Of the chunk that holds the element.
+  PULSE_HOST_DEVICE SyntheticKey KeyOf(uint64_t element) const {
+    return SyntheticKeyOf(seed, use, trainer, step, element / kSyntheticChunk + first_chunk);
+  }
+  PULSE_HOST_DEVICE SyntheticKey FixedKeyOf(uint64_t element) const {
+    if (data == Data::kExact) return {};
+    return SyntheticKeyOf(seed, fixed_use, 0, fixed_step, element / kSyntheticChunk);
   }
 };
 

@@ -136,7 +136,7 @@ StatusOr<kernels::SyntheticGradientOp> SyntheticTrainer::GradientOp(const LocalS
   // Micro-batches of one trainer cancel each other as those of several do.
   op.first_role = (step.trainer + step.micro_batch) % 3;
   op.non_finite = Listed(options_.non_finite, step);
-  op.n = schema_.elements();
+  op.elements = op.n = schema_.elements();
   return op;
 }
 
@@ -181,18 +181,30 @@ StatusOr<Metrics> SyntheticTrainer::Evaluate(std::span<const float> weights, uin
   return Metrics{{"samples", count}, {"loss_sum", count * mean}};
 }
 
-StatusOr<Metrics> DeviceSyntheticTrainer::Gradient(const LocalStep& step, DeviceSpan<const float>,
-                                                   DeviceSpan<const float>,
-                                                   DeviceSpan<float> gradient,
-                                                   DeviceStream stream) {
+StatusOr<Metrics> DeviceSyntheticTrainer::GradientRange(const LocalStep& step, uint64_t begin,
+                                                        DeviceSpan<const float>,
+                                                        DeviceSpan<const float>,
+                                                        DeviceSpan<float> gradient,
+                                                        DeviceStream stream) {
   PULSE_ASSIGN_OR_RETURN(kernels::SyntheticGradientOp op, trainer_.GradientOp(step));
-  if (gradient.size != op.n)
-    return Internal("a gradient of {} elements, not {}", gradient.size, op.n);
+  op.begin = begin;
+  op.n = gradient.size;
   op.gradient = gradient.data;
   if (const DeviceCode code = launch_(op, stream); code != 0) {
     return Internal("the device refused the synthetic gradient (code {})", code);
   }
   return Metrics{{"samples", 1}};
+}
+
+StatusOr<Metrics> DeviceSyntheticTrainer::Gradient(const LocalStep& step,
+                                                   DeviceSpan<const float> weights,
+                                                   DeviceSpan<const float> rollout_weights,
+                                                   DeviceSpan<float> gradient,
+                                                   DeviceStream stream) {
+  if (const uint64_t all = trainer_.schema().elements(); gradient.size != all) {
+    return Internal("a gradient of {} elements, not {}", gradient.size, all);
+  }
+  return GradientRange(step, 0, weights, rollout_weights, gradient, stream);
 }
 
 std::vector<TensorSpec> LlmLikeTensors(uint64_t parameters) {

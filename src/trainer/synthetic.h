@@ -79,8 +79,8 @@ class SyntheticTrainer final : public Trainer {
   StatusOr<Metrics> Evaluate(std::span<const float> weights, uint64_t samples,
                              uint64_t seed) override;
 
-  // The gradient as device code makes it; the caller says where it goes. kUnavailable where an
-  // error was asked for.
+  // The whole gradient as device code makes it; the caller says where it goes, and may say what
+  // range of it. kUnavailable where an error was asked for.
   StatusOr<kernels::SyntheticGradientOp> GradientOp(const LocalStep& step) const;
 
  private:
@@ -103,6 +103,11 @@ class DeviceSyntheticTrainer final : public DeviceTrainer {
   StatusOr<Metrics> Gradient(const LocalStep& step, DeviceSpan<const float> weights,
                              DeviceSpan<const float> rollout_weights, DeviceSpan<float> gradient,
                              DeviceStream stream) override;
+  bool computes_ranges() const override { return trainer_.computes_ranges(); }
+  StatusOr<Metrics> GradientRange(const LocalStep& step, uint64_t begin,
+                                  DeviceSpan<const float> weights,
+                                  DeviceSpan<const float> rollout_weights,
+                                  DeviceSpan<float> gradient, DeviceStream stream) override;
 
  private:
   const SyntheticTrainer& trainer_;

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/cuda/on_host.h"
+
 namespace pulse {
 namespace {
 
@@ -179,6 +181,44 @@ TEST(SyntheticTrainer, ComputesRangesOfItsGradient) {
       }
       for (uint64_t i = 0; i < elements; ++i) {
         ASSERT_EQ(std::bit_cast<uint32_t>(parts[i]), std::bit_cast<uint32_t>(whole[i])) << i;
+      }
+    }
+  }
+}
+
+// A thread takes a pack of elements, which may lie in two chunks, or one.
+template <int kPack>
+DeviceCode RunOnHost(const kernels::SyntheticGradientOp& op, DeviceStream /*stream*/) {
+  kernels::RunElementsOnHost<kPack>(op, kernels::PlanElements(op.n, kPack));
+  return 0;
+}
+
+TEST(DeviceSyntheticTrainer, ComputesRangesOfTheHostsGradient) {
+  for (const auto data :
+       {SyntheticData::kNoise, SyntheticData::kExact, SyntheticData::kCancelling}) {
+    SyntheticOptions options;
+    options.tensors = {{"a", DType::kBF16, {3 * 4096 + 77}}};
+    options.data = data;
+    options.non_finite = {{1, 5}};
+    const auto host = *SyntheticTrainer::Make(options);
+    const uint64_t elements = host->schema().elements();
+    for (const auto launch : {RunOnHost<1>, RunOnHost<4>}) {
+      DeviceSyntheticTrainer trainer(*host, launch);
+      EXPECT_TRUE(trainer.computes_ranges());
+      for (const uint64_t step : {4u, 5u}) {
+        const LocalStep at = {.trainer = 1, .step = step, .micro_batch = 1, .micro_batches = 2};
+        std::vector<float> whole(elements), parts(elements, 9);
+        ASSERT_TRUE(host->Gradient(at, whole, whole, whole).ok());
+        uint64_t begin = 0;
+        for (const uint64_t end : {uint64_t{17}, uint64_t{4097}, uint64_t{4097}, uint64_t{5003},
+                                   uint64_t{12'300}, elements}) {
+          const DeviceSpan<float> part(parts.data() + begin, end - begin);
+          ASSERT_TRUE(trainer.GradientRange(at, begin, part, part, part, {}).ok());
+          begin = end;
+        }
+        for (uint64_t i = 0; i < elements; ++i) {
+          ASSERT_EQ(std::bit_cast<uint32_t>(parts[i]), std::bit_cast<uint32_t>(whole[i])) << i;
+        }
       }
     }
   }
