@@ -261,7 +261,7 @@ Status OpenGroups(Rank& rank, const TrainingDeps& deps) {
   return OkStatus();
 }
 
-Status Assemble(Rank& rank, const TrainingDeps& deps) {
+Status MakeLoop(Rank& rank, const TrainingDeps& deps) {
   PULSE_ASSIGN_OR_RETURN(
       rank.loop,
       loco::Loop::Make(
@@ -269,6 +269,11 @@ Status Assemble(Rank& rank, const TrainingDeps& deps) {
           {rank.trainer_group.get(),
            rank.exchange ? static_cast<Communicator*>(rank.exchange.get()) : rank.peers.get()},
           ArraysOf(rank, deps)));
+  return OkStatus();
+}
+
+// Who looks at rounds.
+Status Assemble(Rank& rank, const TrainingDeps& deps) {
   MakeCheckpointer(rank, deps);
   const auto mine = static_cast<size_t>(deps.communicator.rank());
   if (mine == 0) return OpenRecord(rank, deps);
@@ -319,6 +324,7 @@ Status RunTraining(const StatusOr<RunConfig>& config, const TrainingDeps& deps) 
   PULSE_RETURN_IF_ERROR(OpenGroups(rank, deps));
   PULSE_RETURN_IF_ERROR(FindSites(rank, deps));
   PULSE_RETURN_IF_ERROR(agree(OpenInsideSites(rank, deps)));
+  PULSE_RETURN_IF_ERROR(agree(MakeLoop(rank, deps)));  // before anything is written
   PULSE_RETURN_IF_ERROR(agree(Assemble(rank, deps)));
   PULSE_ASSIGN_OR_RETURN(const loco::RunEnd end, rank.loop->Run(*rank.observer, deps.stop_requested,
                                                                 rank.checkpoints.get()));

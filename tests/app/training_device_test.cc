@@ -77,6 +77,7 @@ class TrainingOnADevice : public testing::Test {
     for (size_t r = 0; r < ranks; ++r) {
       threads.emplace_back([&, r, communicator = std::move(group[r])] {
         MockedDevice device;
+        if (r == full_rank_) device.FailCall(0, 2);  // cudaErrorMemoryAllocation
         std::optional<MockedNccl> nccl;
         {
           const std::atomic<bool> never = false;
@@ -150,6 +151,7 @@ class TrainingOnADevice : public testing::Test {
   std::unique_ptr<Filesystem> fs_ = MakePosixFilesystem();
   RealClock clock_;
   bool without_nccl_ = false;
+  std::optional<size_t> full_rank_;  // whose card has no room
 };
 
 TEST_F(TrainingOnADevice, LeavesWhatTheRunOnTheCpuLeaves) {
@@ -234,6 +236,16 @@ TEST_F(TrainingOnADevice, SaysWhatItCannotDoBeforeAnythingIsWritten) {
                                               "trainer.micro_batches=2"};
   for (const Status& status : Train(ConfigIn(run, two_ranks), false, 2, &group)) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  }
+  EXPECT_FALSE(std::filesystem::exists(run));
+}
+
+TEST_F(TrainingOnADevice, EndsWhereACardHasNoRoomBeforeAnythingIsWritten) {
+  const TemporaryFolder folder;
+  const std::string run = folder.path() + "/run";
+  full_rank_ = 1;
+  for (const Status& status : Train(ConfigIn(run, {"device=cuda"}))) {
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   }
   EXPECT_FALSE(std::filesystem::exists(run));
 }
