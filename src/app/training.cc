@@ -174,6 +174,10 @@ Status PrepareDevice(Rank& rank, const TrainingDeps& deps) {
 // Collective: NCCL among the trainers of each site, whose MPI group brings the id.
 Status OpenInsideSites(Rank& rank, const TrainingDeps& deps) {
   if (!rank.nccl) return OkStatus();
+  // That sites are of as many trainers.
+  PULSE_RETURN_IF_ERROR(loco::Validate(
+      rank.options,
+      static_cast<uint32_t>(deps.communicator.size()) / rank.options.ranks_per_trainer));
   const auto site_of = [&](int k) {
     return rank.options.sites.empty() ? 0 : rank.options.sites[static_cast<size_t>(k)];
   };

@@ -228,6 +228,16 @@ TEST_F(TrainingOnADevice, EndsWhereNcclIsNotThere) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/run"));
 }
 
+TEST_F(TrainingOnADevice, EndsWhereSitesAreOfOtherTrainers) {
+  const TemporaryFolder folder;
+  Sites meeting({0, 0, 0});
+  const RunConfig config = ConfigIn(folder.path() + "/run",
+                                    {"device=cuda", "loco.inside_sites=nccl", "loco.sites=[0, 0]"});
+  for (const Status& status : Train(config, false, 3, &meeting)) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
+}
+
 TEST_F(TrainingOnADevice, SaysWhatItCannotDoBeforeAnythingIsWritten) {
   const TemporaryFolder folder;
   const std::string run = folder.path() + "/run";
