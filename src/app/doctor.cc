@@ -144,9 +144,10 @@ RunMemory EstimateMemory(const RunConfig& config, uint64_t elements) {
   if (config.checkpoint.every > 0) host += 5 * 4 * shard;  // the copy that is being written
   host += config.loco.exchange_memory_mib << 20;
   if (config.device == "cpu") return {.host = host, .device = 0};
-  // On the card also the view that was published last, 2 bytes each. The host keeps one copy of
-  // the arrays, for checkpoints and full weights.
-  return {.host = host, .device = 4 * shard * arrays + 2 * shard};
+  // On the card also the view that was published last, 2 bytes each, unless ranks share it. The
+  // host keeps one copy of the arrays, for checkpoints and full weights.
+  const uint64_t view = shards == 1 ? 2 * shard : 0;
+  return {.host = host, .device = 4 * shard * arrays + view};
 }
 
 std::vector<Check> CheckMachine() {

@@ -58,6 +58,9 @@ class ShardObserver final : public loco::RoundObserver {
   ShardObserver(const Rank& rank, const Clock& clock, ModelSchema masters, uint64_t begin)
       : rank_(rank), clock_(clock), masters_(std::move(masters)), begin_(begin) {}
 
+  bool ReadsTheta(uint64_t round, bool last) const override {
+    return last || (rank_.publisher != nullptr && round % rank_.config.publish.every == 0);
+  }
   Status OnStart(const loco::State& state) override {
     PULSE_RETURN_IF_ERROR(Serve(state));
     return Join(state);
@@ -124,7 +127,8 @@ Status OpenRecord(Rank& rank, const TrainingDeps& deps) {
           {rank.config, deps.console, deps.fs, rank.kernels, *rank.trainer, rank.publisher.get(),
            *rank.logger,
            static_cast<uint32_t>(deps.communicator.size()) / rank.options.ranks_per_trainer,
-           deps.resume, rank.device_arrays, rank.trainer_group.get()}));
+           deps.resume, rank.trainer_group ? nullptr : rank.device_arrays,
+           rank.trainer_group.get()}));
   return OkStatus();
 }
 
@@ -171,27 +175,30 @@ Status PrepareDevice(Rank& rank, const TrainingDeps& deps) {
   return OkStatus();
 }
 
-// Collective: NCCL among the trainers of each site, whose MPI group brings the id.
+// Collective: NCCL among the ranks of each site that hold the same shard, whose MPI group brings
+// the id.
 Status OpenInsideSites(Rank& rank, const TrainingDeps& deps) {
   if (!rank.nccl) return OkStatus();
+  Communicator& peers = rank.peers ? *rank.peers : deps.communicator;
   // That sites are of as many trainers.
-  PULSE_RETURN_IF_ERROR(loco::Validate(
-      rank.options,
-      static_cast<uint32_t>(deps.communicator.size()) / rank.options.ranks_per_trainer));
+  PULSE_RETURN_IF_ERROR(loco::Validate(rank.options, static_cast<uint32_t>(peers.size())));
   const auto site_of = [&](int k) {
     return rank.options.sites.empty() ? 0 : rank.options.sites[static_cast<size_t>(k)];
   };
-  std::vector<int> members;
-  for (int r = 0; r < deps.communicator.size(); ++r) {
-    if (site_of(r) == site_of(deps.communicator.rank())) members.push_back(r);
+  const int shards = static_cast<int>(rank.options.ranks_per_trainer);
+  std::vector<int> members, ranks;  // trainers of this site, and who holds this shard of each
+  for (int k = 0; k < peers.size(); ++k) {
+    if (site_of(k) != site_of(peers.rank())) continue;
+    members.push_back(k);
+    ranks.push_back(k * shards + deps.communicator.rank() % shards);
   }
   const Deadline deadline = Deadline::After(deps.clock, rank.options.start_deadline_ms);
-  PULSE_ASSIGN_OR_RETURN(const auto bootstrap, deps.open_group(members));
+  PULSE_ASSIGN_OR_RETURN(const auto bootstrap, deps.open_group(ranks));
   PULSE_ASSIGN_OR_RETURN(auto inside, OpenNcclOver(*bootstrap, rank.cuda->driver, *rank.nccl,
                                                    deps.clock, {}, deadline));
   PULSE_ASSIGN_OR_RETURN(DeviceWork work, DeviceWork::Open(rank.cuda->driver, deps.clock));
-  PULSE_ASSIGN_OR_RETURN(rank.exchange, OpenDeviceSplit(std::move(inside), deps.communicator,
-                                                        std::move(work), {.members = members}));
+  PULSE_ASSIGN_OR_RETURN(rank.exchange, OpenDeviceSplit(std::move(inside), peers, std::move(work),
+                                                        {.members = members}));
   return OkStatus();
 }
 

@@ -30,7 +30,7 @@ struct TrainingRecordDeps {
   Logger& log;
   uint32_t trainers;            // K
   bool resume;                  // the folder may hold a run, which is continued
-  loco::DeviceArrays* device;   // where theta lives; null: in host memory
+  loco::DeviceArrays* device;   // where all of theta lives; null: it is read in host memory
   Communicator* trainer_group;  // the ranks that share the trainer; null for one
 };
 

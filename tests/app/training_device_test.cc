@@ -238,16 +238,51 @@ TEST_F(TrainingOnADevice, EndsWhereSitesAreOfOtherTrainers) {
   }
 }
 
-TEST_F(TrainingOnADevice, SaysWhatItCannotDoBeforeAnythingIsWritten) {
-  const TemporaryFolder folder;
-  const std::string run = folder.path() + "/run";
-  Sites group({0, 0});
-  const std::vector<std::string> two_ranks = {"device=cuda", "loco.ranks_per_trainer=2",
-                                              "trainer.micro_batches=2"};
-  for (const Status& status : Train(ConfigIn(run, two_ranks), false, 2, &group)) {
-    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+// A version is published by both ranks of the first trainer.
+TEST_F(TrainingOnADevice, LeavesTheSameWhereRanksShareATrainer) {
+  for (const char* mode : {"pulseloco", "diloco", "ddp"}) {
+    SCOPED_TRACE(mode);
+    const std::vector<std::string> shared = {std::string("loco.mode=") + mode,
+                                             "loco.ranks_per_trainer=2", "trainer.micro_batches=2",
+                                             "publish.every=2"};
+    const TemporaryFolder cpu, device;
+    Sites cpu_groups({0, 0, 0, 0}), device_groups({0, 0, 0, 0});
+    for (const Status& status :
+         Train(ConfigIn(cpu.path() + "/run", shared), false, 4, &cpu_groups)) {
+      ASSERT_EQ(status, OkStatus());
+    }
+    std::vector<std::string> overrides = shared;
+    overrides.push_back("device=cuda");
+    for (const Status& status :
+         Train(ConfigIn(device.path() + "/run", overrides), false, 4, &device_groups)) {
+      ASSERT_EQ(status, OkStatus());
+    }
+    const Outcome expected = Read(cpu.path() + "/run");
+    EXPECT_EQ(expected.theta.size(), 4u);
+    EXPECT_EQ(expected.versions.size(), 3u);
+    ExpectSame(Read(device.path() + "/run"), expected);
   }
-  EXPECT_FALSE(std::filesystem::exists(run));
+}
+
+// Those that hold the same shard share an NCCL inside their site: four of two ranks each.
+TEST_F(TrainingOnADevice, LeavesTheSameWithNcclInsideSitesOfSharedTrainers) {
+  const std::vector<std::string> sites = {"loco.sites=[0, 0, 1, 1]", "loco.ranks_per_trainer=2",
+                                          "trainer.micro_batches=2",
+                                          "loco.exchange=sparse-all-gather"};
+  const TemporaryFolder cpu, device;
+  const std::vector<size_t> meeting_of = {0, 1, 0, 1, 2, 3, 2, 3};
+  Sites cpu_groups(meeting_of), meeting(meeting_of);
+  for (const Status& status : Train(ConfigIn(cpu.path() + "/run", sites), false, 8, &cpu_groups)) {
+    ASSERT_EQ(status, OkStatus());
+  }
+  std::vector<std::string> overrides = sites;
+  overrides.insert(overrides.end(), {"device=cuda", "loco.inside_sites=nccl"});
+  for (const Status& status :
+       Train(ConfigIn(device.path() + "/run", overrides), false, 8, &meeting)) {
+    ASSERT_EQ(status, OkStatus());
+  }
+  ExpectSame(Read(device.path() + "/run"), Read(cpu.path() + "/run"));
+  EXPECT_GT(meeting.bytes(), 10'000u) << "updates went over NCCL";
 }
 
 TEST_F(TrainingOnADevice, EndsWhereACardHasNoRoomBeforeAnythingIsWritten) {

@@ -39,10 +39,21 @@ class ArraysConformance : public testing::TestWithParam<ArraysPlace> {
     return job;
   }
 
+  // Trainers of several ranks, and data on which another order of micro-batches changes bits.
+  static Job SharedJob(int trainers, uint32_t shards) {
+    Job job = SmallJob(trainers * static_cast<int>(shards));
+    job.options.ranks_per_trainer = shards;
+    job.options.micro_batches = 4;
+    job.options.inner = GradientSteps();
+    job.synthetic.data = SyntheticData::kCancelling;
+    return job;
+  }
+
   static std::string Describe(const Job& job) {
-    return fmt::format("{} ranks, {}, exchange {}, codec {}, values {}{}", job.ranks,
-                       NameOf(job.options.mode), NameOf(job.options.exchange),
-                       NameOf(job.options.codec), NameOfValues(job.options.rounded_values),
+    return fmt::format("{} ranks, {} a trainer, {}, exchange {}, codec {}, values {}{}", job.ranks,
+                       job.options.ranks_per_trainer, NameOf(job.options.mode),
+                       NameOf(job.options.exchange), NameOf(job.options.codec),
+                       NameOfValues(job.options.rounded_values),
                        job.options.gate_open ? ", gate open" : "");
   }
 
@@ -149,6 +160,54 @@ TEST_P(ArraysConformance, MicroBatchesAreAddedAsTheTreeOfTheHost) {
   Check(failing);
 }
 
+TEST_P(ArraysConformance, RanksThatShareATrainerHoldAShardEach) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
+    for (const uint32_t shards : {2u, 4u}) {
+      Job job = SharedJob(2, shards);
+      job.options.mode = mode;
+      Check(job);
+    }
+    // A tensor that is cut, where no pack and no synthetic chunk begins.
+    Job cut = SharedJob(2, 2);
+    cut.options.mode = mode;
+    cut.options.rounds = 2;
+    cut.synthetic.tensors = {{"a", DType::kBF16, {9}}, {"b", DType::kF32, {300'001}}};
+    Check(cut);
+    // Fewer chunks than ranks.
+    Job empty = SharedJob(2, 2);
+    empty.options.mode = mode;
+    empty.synthetic.tensors = {{"a", DType::kF32, {9}}};
+    Check(empty);
+    Job mixed = SharedJob(2, 2);  // ranks of both kinds share the second trainer
+    mixed.options.mode = mode;
+    Check(mixed, 3);
+  }
+  Job sites = SharedJob(4, 2);
+  sites.options.sites = {0, 1, 1, 0};
+  sites.options.exchange = ExchangeKind::kSparseAllGather;
+  Check(sites);
+}
+
+TEST_P(ArraysConformance, RanksThatShareATrainerAreDroppedTogether) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDiloco, Mode::kDdp}) {
+    Job job = SharedJob(2, 4);
+    job.options.mode = mode;
+    job.options.rounds = 4;
+    job.options.on_trainer_error = OnNonFinite::kDrop;
+    job.synthetic.non_finite = {{.trainer = 1, .step = 4}};  // in the first and the last shard
+    job.synthetic.errors = {{.trainer = 0, .step = 1}};
+    Check(job);
+    job.synthetic.errors = {{.trainer = 0, .step = 1}, {.trainer = 1, .step = 1}};
+    Check(job);
+    job.options.on_trainer_error = OnNonFinite::kStop;
+    Check(job);
+  }
+  Job diverging = SharedJob(2, 2);
+  diverging.options.on_non_finite = OnNonFinite::kStop;
+  diverging.options.inner.learning_rate = 1e37;
+  Check(diverging);
+}
+
 TEST_P(ArraysConformance, ATrainersErrorAndWeightsThatDivergeEndTheRun) {
   Job job = SmallJob(2);
   job.synthetic.errors = {{.trainer = 1, .step = 4}};
@@ -184,10 +243,11 @@ TEST_P(ArraysConformance, RanksOfBothKindsInOneJob) {
 
 // A resumed run ends with the bits of the unbroken one, and may change its place in between.
 TEST_P(ArraysConformance, ARunThatIsResumedHere) {
-  Job whole = SmallJob(2);
-  whole.options.rounds = 6;
-  const std::vector<RankResult> expected = RunJob(whole);
-  for (const bool first_half_here : {true, false}) {
+  for (const auto& [shards, first_half_here] :
+       {std::pair(1u, true), std::pair(1u, false), std::pair(2u, true), std::pair(2u, false)}) {
+    Job whole = shards == 1 ? SmallJob(2) : SharedJob(2, shards);
+    whole.options.rounds = 6;
+    const std::vector<RankResult> expected = RunJob(whole);
     const std::string folder = testing::TempDir() + "arrays_conformance_" + GetParam().name;
     std::filesystem::remove_all(folder);
     Job half = whole;

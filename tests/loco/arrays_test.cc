@@ -53,15 +53,48 @@ TEST(DeviceArrays, BringOverTheBusNoMoreThanEncodedUpdatesCountsAndDigests) {
   EXPECT_GT(payload, 0u);
 }
 
-TEST(DeviceArrays, RefuseWhatTheyDoNotDoYet) {
+TEST(DeviceArrays, RefuseToShareATrainerOfWholeGradients) {
   Job job;
   job.ranks = 2;
   job.synthetic.tensors = SmallTensors();
+  job.synthetic.computes_ranges = false;
   job.arrays = EmulatedArrays;
   job.options.micro_batches = 2;
   job.options.ranks_per_trainer = 2;
   for (const RankResult& result : RunJob(job)) {
     EXPECT_TRUE(absl::IsUnimplemented(result.status)) << result.status;
+  }
+}
+
+// What fails on one rank of a trainer ends the others at once, whatever they wait for.
+TEST(DeviceArrays, TellWhoSharesTheTrainerOfEveryFailure) {
+  for (const Mode mode : {Mode::kPulseLoco, Mode::kDdp}) {
+    std::atomic<bool> failed = true;
+    for (uint64_t call = 0; failed; call += 1 + call / 8) {
+      Job job;
+      job.ranks = 2;
+      job.synthetic.tensors = SmallTensors();
+      job.options.mode = mode;
+      job.options.rounds = 1;
+      job.options.local_steps = 2;
+      job.options.micro_batches = 2;
+      job.options.ranks_per_trainer = 2;
+      job.options.deadline_ms = 20'000;
+      failed = false;
+      job.arrays = [&](int rank, Trainer& trainer) -> MakeArrays {
+        const auto world = std::make_shared<EmulatedRank>(trainer, false);
+        if (rank == 1) world->device.FailCall(call, 719);  // cudaErrorLaunchFailure
+        return [world](const ArraysParts& parts) -> StatusOr<std::unique_ptr<Arrays>> {
+          return DeviceArrays::Make(parts,
+                                    {world->driver, world->kernels, world->trainer, world->clock});
+        };
+      };
+      const std::vector<RankResult> results = RunJob(job);
+      failed = !results[1].status.ok();
+      const bool in_the_round = failed && results[1].reports.empty();
+      EXPECT_FALSE(in_the_round && results[0].status.ok()) << "call " << call;
+      EXPECT_FALSE(absl::IsDeadlineExceeded(results[0].status)) << results[0].status;
+    }
   }
 }
 

@@ -12,9 +12,11 @@ using kernels::kScatterBlockElements;
 StatusOr<std::unique_ptr<DeviceArrays>> DeviceArrays::Make(const ArraysParts& parts,
                                                            const DeviceDeps& deps,
                                                            const DeviceOptions& options) {
-  if (parts.trainer_group != nullptr) {
-    return Unimplemented("arrays on a device need loco.ranks_per_trainer 1, not {}",
-                         parts.options.ranks_per_trainer);
+  if (parts.trainer_group != nullptr && !deps.trainer.computes_ranges()) {
+    return Unimplemented(
+        "this trainer computes whole gradients alone: on a device it needs loco.ranks_per_trainer "
+        "1, not {}",
+        parts.options.ranks_per_trainer);
   }
   Streams streams{.releases = std::make_unique<HeldReleases>(deps.driver)};
   for (std::optional<DeviceWork>* work : {&streams.work, &streams.encoding}) {
@@ -33,8 +35,9 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       kernels_(deps.kernels),
       trainer_(deps.trainer),
       clock_(deps.clock),
-      masters_(parts.masters),
-      view_runs_(parts.runs),
+      ranks_(parts.trainer_group, parts.shards, parts.kernels.reduce.add_dense,
+             options_.exchange_memory_bytes),
+      view_runs_(CutRuns(parts.runs, ranks_.range().begin, ranks_.range().end)),
       trainer_index_(parts.trainer_index),
       trainers_(parts.trainers),
       releases_(std::move(streams.releases)),
@@ -45,11 +48,11 @@ DeviceArrays::DeviceArrays(const ArraysParts& parts, const DeviceDeps& deps,
       sum_({work_, encoding_, *releases_, kernels_, parts.peers, deps.peers,
             GroupBySite(options_.sites, trainers_), parts.kernels, options_.exchange_memory_bytes}),
       exchange_(parts.peers, parts.kernels, ExchangeOptionsFor(options_, trainers_)),
-      state_(State::Zero(options_.mode, masters_.elements())) {}
+      state_(State::Zero(options_.mode, ranks_.range().length())) {}
 
 Status DeviceArrays::Allocate() {
   const DeviceDriver& driver = work_.driver();
-  const uint64_t n = masters_.elements();
+  const uint64_t n = ranks_.range().length();
   size_t room = 0;
   for (DeviceSpan<float>* array :
        {&theta_, &w_, &m_, &v_, &residual_, &momentum_, &m_before_, &v_before_, &scratch_}) {
@@ -124,9 +127,25 @@ StatusOr<bool> DeviceArrays::IsBelow(DeviceSpan<const float> x, float bound) {
   return unbounded == 0;
 }
 
-// As InnerPhase::ComputeGradient, of one rank.
-Status DeviceArrays::ComputeGradient(uint64_t step_in_round, DeviceSpan<const float> weights,
-                                     InnerResult& result) {
+StatusOr<bool> DeviceArrays::All(const StatusOr<bool>& mine) {
+  const auto all = ranks_.All(mine.ok() && *mine, NextDeadline());
+  return mine.ok() ? all : mine;
+}
+
+// As InnerPhase::ComputeGradient, meeting by meeting: ranks of both kinds can share a trainer.
+Status DeviceArrays::ComputeGradient(const Status& local, uint64_t step_in_round,
+                                     DeviceSpan<const float> weights, InnerResult& result) {
+  const StatusOr<bool> computed =
+      local.ok() ? SumMicroBatches(step_in_round, weights, result) : local;
+  PULSE_ASSIGN_OR_RETURN(result.finite, All(computed));
+  if (!result.finite) return OkStatus();
+  PULSE_ASSIGN_OR_RETURN(result.finite, All(IsBelow(scratch_, kGradientBound)));
+  return OkStatus();
+}
+
+// Each of a trainer's ranks adds up all micro-batches, of its own shard.
+StatusOr<bool> DeviceArrays::SumMicroBatches(uint64_t step_in_round,
+                                             DeviceSpan<const float> weights, InnerResult& result) {
   const uint32_t micro_batches = options_.micro_batches;
   tree_sum_.Start();
   for (uint32_t i = 0; i < micro_batches; ++i) {
@@ -137,19 +156,21 @@ Status DeviceArrays::ComputeGradient(uint64_t step_in_round, DeviceSpan<const fl
                           .micro_batch = i,
                           .micro_batches = micro_batches};
     PULSE_RETURN_IF_ERROR(CallTrainer(at, weights, result));
-    if (!result.finite) return OkStatus();
+    if (!result.finite) return false;
     if (micro_batches > 1) PULSE_RETURN_IF_ERROR(tree_sum_.Add(scratch_));
   }
   if (micro_batches > 1) PULSE_RETURN_IF_ERROR(tree_sum_.Finish(scratch_));
-  PULSE_ASSIGN_OR_RETURN(result.finite, IsBelow(scratch_, kGradientBound));
-  return OkStatus();
+  return true;
 }
 
 Status DeviceArrays::CallTrainer(const LocalStep& at, DeviceSpan<const float> weights,
                                  InnerResult& result) {
   const bool global = options_.rollout_weights == RolloutWeights::kGlobal;
-  auto figures = trainer_.Gradient(at, weights, global ? DeviceSpan<const float>(theta_) : weights,
-                                   scratch_, work_.stream());
+  const DeviceSpan<const float> rollout = global ? DeviceSpan<const float>(theta_) : weights;
+  auto figures = ranks_.ranks() > 1
+                     ? trainer_.GradientRange(at, ranks_.range().begin, weights, rollout, scratch_,
+                                              work_.stream())
+                     : trainer_.Gradient(at, weights, rollout, scratch_, work_.stream());
   if (!figures.ok()) {
     const Status error =
         Annotate(figures.status(), fmt::format("trainer {}, step {}", trainer_index_, at.step));
@@ -158,6 +179,7 @@ Status DeviceArrays::CallTrainer(const LocalStep& at, DeviceSpan<const float> we
     result.error = error;
     return OkStatus();
   }
+  if (ranks_.shard() > 0) return OkStatus();  // all have the same figures
   for (const auto& [name, value] : *figures) result.metrics[name] += value;
   return OkStatus();
 }
@@ -168,20 +190,28 @@ Status DeviceArrays::AdamW(DeviceSpan<float> w) {
   return work_.Did(kernels_.adamw(scalars, {w, m_, v_, scratch_}, work_.stream()), "an AdamW step");
 }
 
-StatusOr<InnerResult> DeviceArrays::TakeLocalSteps() {
+Status DeviceArrays::BeginLocalSteps() {
+  step_before_ = state_.step;
   PULSE_RETURN_IF_ERROR(work_.Copy<float>(theta_, w_));
   PULSE_RETURN_IF_ERROR(work_.Copy<float>(m_, m_before_));
-  PULSE_RETURN_IF_ERROR(work_.Copy<float>(v_, v_before_));
-  step_before_ = state_.step;
-  InnerResult result;
-  for (uint64_t step = 0; step < options_.local_steps; ++step) {
-    PULSE_RETURN_IF_ERROR(ComputeGradient(step, w_, result));
-    if (!result.finite) return result;
-    PULSE_RETURN_IF_ERROR(AdamW(w_));
-  }
+  return work_.Copy<float>(v_, v_before_);
+}
+
+StatusOr<bool> DeviceArrays::WeightsAreUsable() {
   PULSE_ASSIGN_OR_RETURN(const bool weights, IsBelow(w_, kWeightBound));
   PULSE_ASSIGN_OR_RETURN(const bool residual, IsBelow(residual_, kWeightBound));
-  result.finite = weights && residual;
+  return weights && residual;
+}
+
+StatusOr<InnerResult> DeviceArrays::TakeLocalSteps() {
+  Status local = BeginLocalSteps();
+  InnerResult result;
+  for (uint64_t step = 0; step < options_.local_steps; ++step) {
+    PULSE_RETURN_IF_ERROR(ComputeGradient(local, step, w_, result));
+    if (!result.finite) return result;
+    local = AdamW(w_);
+  }
+  PULSE_ASSIGN_OR_RETURN(result.finite, All(local.ok() ? WeightsAreUsable() : local));
   return result;
 }
 
@@ -197,7 +227,7 @@ Status DeviceArrays::BeginDdpRound() {
 
 StatusOr<InnerResult> DeviceArrays::TakeGradient(uint64_t step_in_round) {
   InnerResult result;
-  PULSE_RETURN_IF_ERROR(ComputeGradient(step_in_round, theta_, result));
+  PULSE_RETURN_IF_ERROR(ComputeGradient(OkStatus(), step_in_round, theta_, result));
   return result;
 }
 
@@ -399,8 +429,10 @@ StatusOr<ShardDigests> DeviceArrays::Digests(const ModelSchema& masters, Deadlin
   }
   ShardDigests all;
   for (const auto& array : arrays) {
-    PULSE_ASSIGN_OR_RETURN(const auto digests, digests_.Of(masters, array, deadline));
-    all.tensors.insert(all.tensors.end(), digests.begin(), digests.end());
+    PULSE_ASSIGN_OR_RETURN(ArrayDigests digests,
+                           digests_.Of(masters, array, ranks_.range().begin, deadline));
+    if (all.tensors.empty()) all.theta_chunks = std::move(digests.chunks);
+    all.tensors.insert(all.tensors.end(), digests.tensors.begin(), digests.tensors.end());
   }
   return all;
 }

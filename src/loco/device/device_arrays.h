@@ -17,6 +17,7 @@
 #include "loco/device/device_sum.h"
 #include "loco/device/device_tree_sum.h"
 #include "loco/exchange/adaptive.h"
+#include "loco/trainer_ranks.h"
 #include "trainer/device_trainer.h"
 
 namespace pulse::loco {
@@ -38,11 +39,12 @@ struct DeviceDeps {
   DeviceCommunicator* peers = nullptr;
 };
 
-// One trainer a rank. Device memory: 36 bytes a parameter in pulseloco, 4 more for each doubling of
-// micro-batches, gate scratch, and what the entries of a round and their coding take.
+// Device memory: 36 bytes a parameter of this rank's shard in pulseloco, 4 more for each doubling
+// of micro-batches, gate scratch, and what the entries of a round and their coding take.
 class DeviceArrays final : public Arrays {
  public:
-  // kUnimplemented for several ranks a trainer; kResourceExhausted.
+  // kUnimplemented for several ranks a trainer where its DeviceTrainer computes no ranges;
+  // kResourceExhausted.
   static StatusOr<std::unique_ptr<DeviceArrays>> Make(const ArraysParts& parts,
                                                       const DeviceDeps& deps,
                                                       const DeviceOptions& options = {});
@@ -71,7 +73,7 @@ class DeviceArrays final : public Arrays {
   StatusOr<ShardDigests> Digests(const ModelSchema& masters, Deadline deadline) override;
   StatusOr<bool> ThetaIsUsable() override;
 
-  // For who publishes from the device. Between rounds.
+  // For who publishes from the device. Between rounds; this rank's shard.
   DeviceSpan<const float> theta() const { return theta_; }
   DeviceWork& work() { return work_; }
   // Over the bus so far.
@@ -93,8 +95,17 @@ class DeviceArrays final : public Arrays {
   // Calls visit(host array, device array) for theta, w, m, v, e, b, as far as the mode has them.
   template <typename Visit>
   Status ForEachArray(Visit visit);
-  Status ComputeGradient(uint64_t step_in_round, DeviceSpan<const float> weights,
-                         InnerResult& result);
+  Status BeginLocalSteps();
+  // local: this rank's so far, which it tells the trainer's other ranks.
+  Status ComputeGradient(const Status& local, uint64_t step_in_round,
+                         DeviceSpan<const float> weights, InnerResult& result);
+  // Whether the trainer could.
+  StatusOr<bool> SumMicroBatches(uint64_t step_in_round, DeviceSpan<const float> weights,
+                                 InnerResult& result);
+  StatusOr<bool> WeightsAreUsable();
+  // Collective: whether it is so on all the trainer's ranks. An error comes back after the others
+  // have learned that it isn't.
+  StatusOr<bool> All(const StatusOr<bool>& mine);
   Status CallTrainer(const LocalStep& at, DeviceSpan<const float> weights, InnerResult& result);
   Status AdamW(DeviceSpan<float> w);
   StatusOr<bool> IsBelow(DeviceSpan<const float> x, float bound);
@@ -115,8 +126,8 @@ class DeviceArrays final : public Arrays {
   const kernels::DeviceKernels& kernels_;
   DeviceTrainer& trainer_;
   Clock& clock_;
-  const ModelSchema& masters_;
-  const std::vector<ViewRun>& view_runs_;
+  TrainerRanks ranks_;
+  const std::vector<ViewRun> view_runs_;  // of this shard
   uint32_t trainer_index_, trainers_;
   std::unique_ptr<HeldReleases> releases_;
   DeviceWork work_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cuda/launch_plan.h"
 #include "kernels/digest/digest_cuda.h"
@@ -16,7 +17,7 @@ uint64_t ChunksOf(uint64_t bytes) {
 
 }  // namespace
 
-StatusOr<std::vector<Digest>> DeviceDigests::OfPieces(
+StatusOr<std::vector<std::vector<Digest>>> DeviceDigests::OfPieces(
     std::span<const DeviceSpan<const uint8_t>> pieces, Deadline deadline) {
   uint64_t all = 0;
   for (const auto& piece : pieces) all += ChunksOf(piece.size);
@@ -35,7 +36,7 @@ StatusOr<std::vector<Digest>> DeviceDigests::OfPieces(
   }
   Bytes found(all * sizeof(Digest));
   PULSE_RETURN_IF_ERROR(work_.Down<uint8_t>(room, std::span(found), deadline));
-  std::vector<Digest> digests;
+  std::vector<std::vector<Digest>> digests;
   at = 0;
   for (const auto& piece : pieces) {
     std::vector<Digest> chunks(ChunksOf(piece.size));
@@ -49,24 +50,32 @@ StatusOr<std::vector<Digest>> DeviceDigests::OfPieces(
           work_.Down<uint8_t>(piece.subspan(hashed, rest.size()), std::span(rest), deadline));
       chunks.push_back(DigestOf(rest));
     }
-    digests.push_back(CombineChunks(chunks));
+    digests.push_back(std::move(chunks));
   }
   return digests;
 }
 
-StatusOr<std::vector<Digest>> DeviceDigests::Of(const ModelSchema& masters,
-                                                DeviceSpan<const float> values, Deadline deadline) {
+StatusOr<ArrayDigests> DeviceDigests::Of(const ModelSchema& masters, DeviceSpan<const float> values,
+                                         uint64_t begin, Deadline deadline) {
   std::vector<DeviceSpan<const uint8_t>> tensors;
+  const uint64_t end = begin + values.size;
   for (size_t i = 0; i < masters.tensors().size(); ++i) {
-    const uint64_t begin = masters.offset(i), end = masters.offset(i + 1);
-    tensors.push_back(DeviceBytes(values.subspan(begin, end - begin)));
+    const uint64_t from = std::clamp(masters.offset(i), begin, end);
+    const uint64_t to = std::clamp(masters.offset(i + 1), begin, end);
+    tensors.push_back(DeviceBytes(values.subspan(from - begin, to - from)));
   }
-  return OfPieces(tensors, deadline);
+  PULSE_ASSIGN_OR_RETURN(const auto chunks, OfPieces(tensors, deadline));
+  ArrayDigests digests;
+  for (const std::vector<Digest>& of_tensor : chunks) {
+    digests.tensors.push_back(CombineChunks(of_tensor));
+    digests.chunks.insert(digests.chunks.end(), of_tensor.begin(), of_tensor.end());
+  }
+  return digests;
 }
 
 StatusOr<Digest> DeviceDigests::OfBytes(DeviceSpan<const uint8_t> bytes, Deadline deadline) {
   PULSE_ASSIGN_OR_RETURN(const auto digests, OfPieces({&bytes, 1}, deadline));
-  return digests.front();
+  return CombineChunks(digests.front());
 }
 
 }  // namespace pulse::loco
