@@ -59,15 +59,16 @@ class ShardObserver final : public loco::RoundObserver {
       : rank_(rank), clock_(clock), masters_(std::move(masters)), begin_(begin) {}
 
   bool ReadsTheta(uint64_t round, bool last) const override {
-    return last || (rank_.publisher != nullptr && round % rank_.config.publish.every == 0);
+    return last || IsPublished(rank_.config, round, last);
   }
   Status OnStart(const loco::State& state) override {
     PULSE_RETURN_IF_ERROR(Serve(state));
     return Join(state);
   }
   Status OnRound(const loco::State& state, const loco::RoundReport& report) override {
-    const Status joined = IsPublished(rank_.config, report) ? Join(state) : OkStatus();
-    if (!IsLast(rank_.config, report)) return joined;
+    const bool last = IsLast(rank_.config, report);
+    const Status joined = IsPublished(rank_.config, report.round, last) ? Join(state) : OkStatus();
+    if (!last) return joined;
     const Status served = Serve(state);
     return joined.ok() ? served : joined;
   }

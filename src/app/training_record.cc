@@ -66,9 +66,8 @@ Status RequireNoRun(Filesystem& fs, const RunFolder& folder) {
   return absl::IsNotFound(found) ? OkStatus() : found;
 }
 
-bool IsPublished(const RunConfig& config, const loco::RoundReport& report) {
-  return config.publish.enabled &&
-         (IsLast(config, report) || report.round % config.publish.every == 0);
+bool IsPublished(const RunConfig& config, uint64_t round, bool last) {
+  return config.publish.enabled && (last || round % config.publish.every == 0);
 }
 
 bool IsLast(const RunConfig& config, const loco::RoundReport& report) {
@@ -161,8 +160,7 @@ StatusOr<std::optional<Published>> TrainingRecord::PublishFromDevice(uint64_t ro
 
 // The last weights are written and measured; those of versions, where they are on the host.
 bool TrainingRecord::ReadsTheta(uint64_t round, bool last) const {
-  const bool publishes = deps_.publisher != nullptr && round % deps_.config.publish.every == 0;
-  return last || (publishes && deps_.device == nullptr);
+  return last || (IsPublished(deps_.config, round, last) && deps_.device == nullptr);
 }
 
 Status TrainingRecord::OnStart(const loco::State& state) {
@@ -228,7 +226,7 @@ loco::Notes TrainingRecord::CheckpointNotes() {
 Status TrainingRecord::OnRound(const loco::State& state, const loco::RoundReport& report) {
   Status local = Append(ToJson(report).dump());
   const bool last = IsLast(deps_.config, report);
-  if (IsPublished(deps_.config, report)) {
+  if (IsPublished(deps_.config, report.round, last)) {
     local = local.ok() ? Publish(state, report.round, last) : deps_.publisher->Decline(local);
   }
   if (local.ok()) Show(report);

@@ -37,8 +37,8 @@ struct TrainingRecordDeps {
 // kAlreadyExists if the folder holds a run.
 Status RequireNoRun(Filesystem& fs, const RunFolder& folder);
 
-// Whether a version is published after this round.
-bool IsPublished(const RunConfig& config, const loco::RoundReport& report);
+// Whether a version is published after this round. last: no round follows.
+bool IsPublished(const RunConfig& config, uint64_t round, bool last);
 
 // Whether this is the run's last round. The ranks that share rank 0's trainer are in ServeMasters
 // then, whatever happened before, and at the start.
