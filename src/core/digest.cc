@@ -135,10 +135,6 @@ Digest TensorDigest(ByteView bytes) {
   return digester.Finish();
 }
 
-Digest TensorDigest(ByteView bytes, Workers& workers) {
-  return CombineChunks(ChunkDigests(bytes, workers));
-}
-
 std::vector<Digest> ChunkDigests(ByteView bytes, Workers& workers) {
   std::vector<Digest> chunks((bytes.size() + kDigestChunkBytes - 1) / kDigestChunkBytes);
   RunRanges(workers, chunks.size(), 1, [&](uint64_t begin, uint64_t end) {

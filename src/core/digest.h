@@ -56,10 +56,8 @@ class TensorDigester {
 
 Digest TensorDigest(ByteView bytes);
 
-// The same digest by several threads, each over whole chunks. Memory: 16 bytes a chunk.
-Digest TensorDigest(ByteView bytes, Workers& workers);
-
-// Of each chunk of a tensor, or of a part of it that begins where a chunk does.
+// Of each chunk of a tensor, or of a part of it that begins where a chunk does; by several threads,
+// each over whole chunks.
 std::vector<Digest> ChunkDigests(ByteView bytes, Workers& workers);
 
 // Combines whole-chunk digests computed elsewhere into a tensor's digest.

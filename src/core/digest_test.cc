@@ -51,7 +51,8 @@ TEST(TensorDigest, IsTheSameForAnyNumberOfThreads) {
     const Bytes bytes = Pattern(n);
     for (const size_t threads : {1, 2, 3, 9}) {
       Workers workers(threads);
-      EXPECT_EQ(TensorDigest(bytes, workers), TensorDigest(bytes)) << n << " " << threads;
+      EXPECT_EQ(CombineChunks(ChunkDigests(bytes, workers)), TensorDigest(bytes))
+          << n << " " << threads;
     }
   }
 }
